@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend provides: memory, streams, events, copies. Kernels are columns of the op table (graph/op_def.h).
+#ifndef LT_DEVICE_DEVICE_H
+#define LT_DEVICE_DEVICE_H
+
+#include "base/pool.h"
+#include "tensor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Columns of the op table. REF is plain loops in double; CPU falls back to REF where it has no kernel. */
+typedef enum lt_backend { LT_REF, LT_CPU, LT_CUDA, LT_N_BACKENDS } lt_backend;
+
+typedef struct lt_stream lt_stream; /* a queue of work in order; on the CPU work is done at once */
+typedef struct lt_event lt_event;   /* a mark in a stream that others wait for */
+
+typedef enum lt_copy_kind { LT_COPY_HOST_TO_DEVICE, LT_COPY_DEVICE_TO_HOST, LT_COPY_ON_DEVICE } lt_copy_kind;
+
+/** One open device. Functions fail with LT_ERR_DEVICE (or LT_ERR_MEMORY) and the library's reason. */
+typedef struct lt_device lt_device;
+struct lt_device {
+    const char *name;      /* "cpu", "cuda:0" */
+    char description[128]; /* "AMD EPYC, 2 threads, avx2" */
+    lt_backend backend;    /* the column its kernels are in */
+    lt_pool *pool;         /* CPU threads; borrowed */
+    void *impl;            /* the backend's own state */
+    int64_t memory_bytes;  /* what the device has */
+    lt_status (*alloc)(lt_device *d, size_t bytes, const char *name, void **out); /* 256-aligned, contents undefined */
+    void (*free)(lt_device *d, void *ptr);
+    lt_status (*alloc_pinned)(lt_device *d, size_t bytes, const char *name, void **out);
+    void (*free_pinned)(lt_device *d, void *ptr);
+    lt_status (*stream_create)(lt_device *d, lt_stream **out);
+    void (*stream_destroy)(lt_device *d, lt_stream *s);
+    lt_status (*event_create)(lt_device *d, lt_event **out);
+    void (*event_destroy)(lt_device *d, lt_event *e);
+    lt_status (*event_record)(lt_device *d, lt_event *e, lt_stream *s);
+    lt_status (*stream_wait)(lt_device *d, lt_stream *s, lt_event *e); /* s goes on after e */
+    lt_status (*stream_sync)(lt_device *d, lt_stream *s);              /* the host waits */
+    lt_status (*event_sync)(lt_device *d, lt_event *e);                /* the host waits */
+    lt_status (*copy)(lt_device *d, lt_stream *s, void *dst, const void *src, size_t bytes, lt_copy_kind kind);
+    lt_status (*fill)(lt_device *d, lt_stream *s, void *dst, int byte, size_t bytes);
+    void (*close)(lt_device *d);
+};
+
+/** The CPU. Keeps `pool` (may be NULL: one thread). */
+LT_NODISCARD lt_status lt_cpu_open(lt_pool *pool, lt_device **out);
+/** The judge: like the CPU, but its kernels come from the REF column. */
+LT_NODISCARD lt_status lt_ref_open(lt_device **out);
+/** errors LT_ERR_UNSUPPORTED when built without CUDA, LT_ERR_DEVICE when there is no GPU (says why) */
+LT_NODISCARD lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out);
+/** Accepts NULL. */
+void lt_device_close(lt_device *d);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
