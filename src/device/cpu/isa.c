@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Detection of vector instructions by cpuid, and the processor's name.
+#include "device/cpu/isa.h"
+#include <stdio.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+const char *lt_isa_name(lt_isa isa)
+{
+    static const char *const names[LT_N_ISAS] = {
+        [LT_ISA_PLAIN] = "plain",
+        [LT_ISA_AVX2] = "avx2",
+        [LT_ISA_AVX512] = "avx512",
+    };
+    return names[isa];
+}
+
+#if defined(__x86_64__)
+lt_isa lt_cpu_isa(void)
+{
+    // The compiler's run-time support has asked cpuid once, and whether the system saves the wide registers too.
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return LT_ISA_PLAIN;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return LT_ISA_AVX512;
+    return LT_ISA_AVX2;
+}
+
+// Spaces at both ends and runs of spaces are padding.
+static void squeeze(char *text)
+{
+    size_t n = 0;
+    for (const char *p = text; *p; p++)
+        if (*p != ' ' || (n > 0 && text[n - 1] != ' '))
+            text[n++] = *p;
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
+    text[n] = 0;
+}
+
+lt_cpu_brand lt_cpu_brand_text(void)
+{
+    enum { N_LEAVES = 3, LEAF_BYTES = 16 };
+    const unsigned first_leaf = 0x80000002U; // three leaves of 16 letters
+    lt_cpu_brand brand = {"x86-64"};
+    char text[N_LEAVES * LEAF_BYTES + 1] = {0};
+    for (unsigned i = 0; i < N_LEAVES; i++) {
+        unsigned r[4];
+        if (!__get_cpuid(first_leaf + i, &r[0], &r[1], &r[2], &r[3]))
+            return brand;
+        memcpy(text + (size_t)i * LEAF_BYTES, r, LEAF_BYTES);
+    }
+    squeeze(text);
+    if (text[0])
+        (void)snprintf(brand.s, sizeof brand.s, "%s", text);
+    return brand;
+}
+#else
+lt_isa lt_cpu_isa(void)
+{
+    return LT_ISA_PLAIN;
+}
+
+lt_cpu_brand lt_cpu_brand_text(void)
+{
+    return (lt_cpu_brand){"CPU"};
+}
+#endif

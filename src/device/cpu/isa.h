@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which vector instructions this processor has, and what it calls itself.
+#ifndef LT_DEVICE_CPU_ISA_H
+#define LT_DEVICE_CPU_ISA_H
+
+#include "base/status.h"
+
+/** From least to most; each one contains those before it. Kernels have one version for each that pays. */
+typedef enum lt_isa { LT_ISA_PLAIN, LT_ISA_AVX2, LT_ISA_AVX512, LT_N_ISAS } lt_isa;
+
+/** The best that processor and system support: AVX2 means AVX2 with FMA, AVX512 the F, BW, DQ and VL parts. threads: any */
+lt_isa lt_cpu_isa(void);
+/** "plain", "avx2", "avx512". */
+const char *lt_isa_name(lt_isa isa);
+
+/** What the processor calls itself ("AMD EPYC"), without its vendor's padding. */
+typedef struct lt_cpu_brand {
+    char s[64];
+} lt_cpu_brand;
+lt_cpu_brand lt_cpu_brand_text(void);
+#endif
