@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One encoded sample: ids, labels, the media that its placeholders stand for, and where it came from.
+#ifndef LT_DATA_SAMPLE_H
+#define LT_DATA_SAMPLE_H
+
+#include "data/grid.h"
+
+typedef enum lt_media_kind { LT_MEDIA_IMAGE, LT_MEDIA_VIDEO } lt_media_kind;
+
+typedef struct lt_media {
+    lt_media_kind kind;
+    const char *path; // what is opened, and what messages show
+    lt_grid grid;     // as counted when the sample was encoded
+} lt_media;
+
+typedef struct lt_sample {
+    const int32_t *ids;    // [n]
+    const int32_t *labels; // [n] unshifted; -100 where no loss is wanted
+    int64_t n;
+    const lt_media *media; // [n_media] in the order in which their placeholders occur
+    int64_t n_media;
+    const char *file; // data set file; NULL when there is none
+    int64_t record;   // number of the record in it, as messages print it
+} lt_sample;
+
+/** Ids of the vision tokens, from config.json (or by content from the tokenizer). -1 where a model has none. */
+typedef struct lt_vision_ids {
+    int32_t image_pad, video_pad, vision_start;
+} lt_vision_ids;
+
+/** Label of a token without loss. */
+enum { LT_IGNORE_LABEL = -100 };
+#endif
