@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of a Hugging Face checkpoint, read into plain numbers. Every rule that a model relies on is checked here.
+#ifndef LT_MODEL_CONFIG_H
+#define LT_MODEL_CONFIG_H
+
+#include "base/status.h"
+
+enum { LT_MAX_DEEPSTACK = 16, LT_MAX_EOS = 8, LT_CONFIG_BYTES = 4 << 20 };
+enum { LT_NO_TOKEN = -1 };
+
+/** A family of models: which model_type values it answers to, how to read their config.json and how to build them. */
+typedef struct lt_family lt_family;
+
+/** Routed experts; all zero in a dense model. */
+typedef struct lt_moe_config {
+    int64_t experts, experts_per_token, intermediate; /* E, k, Ie */
+    int64_t sparse_step;                              /* layer i may be sparse when (i + 1) mod sparse_step = 0 */
+    bool renormalise;                                 /* norm_topk_prob */
+    bool router_logits;                               /* output_router_logits: the balance loss is added */
+    double aux_coef;                                  /* router_aux_loss_coef */
+} lt_moe_config;
+
+/** The decoder. Letters of spec/models.md, section 0: H, L, nH, nK, D, I, V. */
+typedef struct lt_text_config {
+    int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, max_position;
+    double eps, rope_theta, initializer_range;
+    int32_t mrope_section[3]; /* frequencies on the temporal, height and width axis; their sum is head_dim / 2 */
+    bool mrope_interleaved;
+    lt_moe_config moe;
+} lt_text_config;
+
+/** The vision tower of the Qwen families. C, Lv, nV, d = C / nV, Iv. */
+typedef struct lt_vision_config {
+    int64_t hidden, depth, heads, head_dim, intermediate, out_hidden;
+    int64_t patch, temporal_patch, merge, channels;
+    int64_t position_rows, grid; /* num_position_embeddings = grid * grid */
+    double rope_theta, eps, initializer_range;
+    int32_t n_deepstack;
+    int32_t deepstack[LT_MAX_DEEPSTACK]; /* after which vision block each deepstack merger sits; ascending */
+} lt_vision_config;
+
+typedef struct lt_model_config {
+    const lt_family *family;
+    char model_type[48];
+    lt_text_config text;
+    lt_vision_config vision;
+    bool tied;            /* what tie_word_embeddings says: the top level's word first, then text_config's, else false */
+    const char *tied_key; /* where that was found: "tie_word_embeddings", "text_config.tie_word_embeddings" or "" */
+    int32_t image_token, video_token, vision_start, vision_end, bos, pad; /* LT_NO_TOKEN when the file has none */
+    int32_t eos[LT_MAX_EOS], n_eos;
+} lt_model_config;
+
+/** What a run cuts off. 0: as the file says. */
+typedef struct lt_model_cut {
+    int64_t text_layers;  /* keep the first so many decoder layers */
+    int64_t vision_depth; /* keep the first so many vision blocks, and the deepstack mergers among them */
+} lt_model_cut;
+
+/**
+ * Read the text of a config.json. A config keeps no pointer into `text`.
+ * source   spec/models.md 2.1; both rope_theta + rope_scaling and rope_parameters; num_local_experts for num_experts
+ * in       where: what messages call the file (its path); cut may be NULL
+ * errors   LT_ERR_FORMAT (not JSON), LT_ERR_CONFIG (a field is missing, of a wrong type or against a rule: the message gives
+ *          the file, the key path, the value and the rule), LT_ERR_UNSUPPORTED (unknown model_type: lists those that are known)
+ */
+LT_NODISCARD lt_status lt_model_config_parse(const char *text, size_t len, const char *where, const lt_model_cut *cut, lt_model_config *out);
+/** The same for FOLDER/config.json. errors also LT_ERR_NOT_FOUND, LT_ERR_IO */
+LT_NODISCARD lt_status lt_model_config_load(const char *folder, const lt_model_cut *cut, lt_model_config *out);
+/** Values in one patch row: channels * temporal_patch * patch * patch. */
+int64_t lt_model_config_pixel_width(const lt_model_config *c);
+#endif
