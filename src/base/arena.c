@@ -74,7 +74,8 @@ void lt_arena_reset(lt_arena *arena)
     arena->used = 0;
 }
 
-// A chunk with room for `bytes` becomes the present one: the next kept one that is large enough, or a new one.
+// A chunk with room for `bytes` becomes the present one: the next kept one that is large enough, or
+// a new one.
 static lt_status next_chunk(lt_arena *arena, size_t bytes)
 {
     while (arena->now && arena->now->next) {

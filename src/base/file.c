@@ -14,8 +14,8 @@
 static lt_status io_failed(const char *what, const char *path)
 {
     const int why = errno;
-    return LT_FAIL(why == ENOENT || why == ENOTDIR ? LT_ERR_NOT_FOUND : LT_ERR_IO, "cannot %s %s: %s", what, path,
-                   strerror(why));
+    return LT_FAIL(why == ENOENT || why == ENOTDIR ? LT_ERR_NOT_FOUND : LT_ERR_IO,
+                   "cannot %s %s: %s", what, path, lt_errno_text(why));
 }
 
 static lt_status open_to_read(const char *path, int *fd, struct stat *info)
@@ -35,7 +35,8 @@ static lt_status open_to_read(const char *path, int *fd, struct stat *info)
 
 static lt_status too_long(const char *path, size_t limit)
 {
-    return LT_FAIL(LT_ERR_FORMAT, "%s is longer than the %zu bytes that are accepted here", path, limit);
+    return LT_FAIL(LT_ERR_FORMAT, "%s is longer than the %zu bytes that are accepted here", path,
+                   limit);
 }
 
 // Reads to the end, whatever the size said: the file may be a pipe, or grow.
@@ -105,7 +106,7 @@ static lt_status make_one(const char *path)
     const int why = errno;
     if (why == EEXIST && lt_file_is_dir(path))
         return LT_OK;
-    return LT_FAIL(LT_ERR_IO, "cannot make the folder %s: %s", path, strerror(why));
+    return LT_FAIL(LT_ERR_IO, "cannot make the folder %s: %s", path, lt_errno_text(why));
 }
 
 lt_status lt_dir_make(const char *path)
@@ -145,7 +146,8 @@ lt_status lt_dir_list(const char *path, lt_arena *arena, lt_vec *names)
     lt_status st = LT_OK;
     while (st == LT_OK) {
         errno = 0;
-        const struct dirent *entry = readdir(dir); // NOLINT(concurrency-mt-unsafe): each thread reads a stream of its own
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): each thread reads a stream of its own
+        const struct dirent *entry = readdir(dir);
         if (!entry) {
             if (errno != 0)
                 st = io_failed("list the folder", path);
@@ -223,14 +225,18 @@ lt_status lt_file_map(const char *path, lt_mapped *out)
     const int why = errno;
     close(fd);
     if (data == MAP_FAILED)
-        return LT_FAIL(LT_ERR_IO, "cannot map %s: %s", path, strerror(why));
+        return LT_FAIL(LT_ERR_IO, "cannot map %s: %s", path, lt_errno_text(why));
     *out = (lt_mapped){data, (size_t)info.st_size};
     return LT_OK;
 }
 
 void lt_file_unmap(lt_mapped *map)
 {
+    const union {
+        const uint8_t *lent;
+        void *own;
+    } address = {.lent = map->data};
     if (map->bytes > 0)
-        munmap((void *)(uintptr_t)map->data, map->bytes);
+        munmap(address.own, map->bytes);
     *map = (lt_mapped){0};
 }

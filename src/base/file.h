@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files: read whole, map, write beside and rename, folders. Every error names the path and the system's reason.
+// Files: read whole, map, write beside and rename, folders. Every error names the path and the
+// system's reason.
 #ifndef LT_BASE_FILE_H
 #define LT_BASE_FILE_H
 
 #include "base/text.h"
 
-/** errors  LT_ERR_NOT_FOUND, LT_ERR_IO; `limit` bytes at most (0: no limit), LT_ERR_FORMAT above it */
+/**
+ * errors  LT_ERR_NOT_FOUND, LT_ERR_IO; `limit` bytes at most (0: no limit), LT_ERR_FORMAT above it
+ */
 LT_NODISCARD lt_status lt_file_read(const char *path, size_t limit, lt_buf *out);
 bool lt_file_exists(const char *path);
 bool lt_file_is_dir(const char *path);
@@ -24,7 +27,10 @@ typedef struct lt_mapped {
 LT_NODISCARD lt_status lt_file_map(const char *path, lt_mapped *out);
 void lt_file_unmap(lt_mapped *map);
 
-/** A file being written: buffered, every short write is an error that says how much was wanted and why it failed. */
+/**
+ * A file being written: buffered, every short write is an error that says how much was wanted and
+ * why it failed.
+ */
 typedef struct lt_writer lt_writer;
 LT_NODISCARD lt_status lt_writer_create(const char *path, lt_writer **out);
 LT_NODISCARD lt_status lt_writer_put(lt_writer *w, const void *bytes, size_t len);

@@ -12,7 +12,8 @@ typedef struct lt_log {
     void (*fn)(void *ctx, lt_log_level level, const char *area, const char *text);
     void *ctx;
 } lt_log;
-void lt_log_write(const lt_log *log, lt_log_level level, const char *area, const char *fmt, ...) LT_PRINTF(4, 5);
+void lt_log_write(const lt_log *log, lt_log_level level, const char *area, const char *fmt, ...)
+    LT_PRINTF(4, 5);
 #define LT_INFO(log, area, ...) lt_log_write((log), LT_LOG_INFO, (area), __VA_ARGS__)
 #define LT_NOTE(log, area, ...) lt_log_write((log), LT_LOG_NOTE, (area), __VA_ARGS__)
 #define LT_WARN(log, area, ...) lt_log_write((log), LT_LOG_WARN, (area), __VA_ARGS__)

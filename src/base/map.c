@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hash map: open addressing, keys copied into an arena, SipHash-1-3 with a key per map, since names come from strangers.
+// The hash map: open addressing, keys copied into an arena, SipHash-1-3 with a key per map, since
+// names come from strangers.
 #include "base/text.h"
 #include <string.h>
 #include <sys/random.h>
@@ -74,7 +75,8 @@ lt_status lt_map_create(lt_map **out)
         lt_mem_free(map);
         return st;
     }
-    // Without random bytes the address has to do: the secret never changes a result, only who can slow us down.
+    // Without random bytes the address has to do: the secret never changes a result, only who can
+    // slow us down.
     if (getrandom(map->secret, sizeof map->secret, GRND_NONBLOCK) != (ssize_t)sizeof map->secret)
         map->secret[0] = (uint64_t)(uintptr_t)map;
     *out = map;
@@ -95,7 +97,8 @@ static slot *find(const lt_map *map, uint64_t hash, const char *key, size_t len)
 {
     for (uint64_t i = hash & (map->n_slots - 1);; i = (i + 1) & (map->n_slots - 1)) {
         slot *s = &map->slots[i];
-        if (!s->key || (s->hash == hash && s->len == len && (len == 0 || memcmp(s->key, key, len) == 0)))
+        if (!s->key ||
+            (s->hash == hash && s->len == len && (len == 0 || memcmp(s->key, key, len) == 0)))
             return s;
     }
 }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A block is [gap][header][bytes]: `raw` is what the C library gave, bytes start at the first multiple of ALIGN that leaves room.
+// A block is [gap][header][bytes]: `raw` is what the C library gave, bytes start at the first
+// multiple of ALIGN that leaves room.
 enum { ALIGN = 64, EXTRA = ALIGN + ALIGN };
 
 typedef struct header {
@@ -32,7 +33,8 @@ lt_status lt_mem_alloc(void **out, size_t bytes, const char *name)
 {
     if (bytes > PTRDIFF_MAX - EXTRA)
         return out_of_memory(bytes, name);
-    char *raw = calloc(1, bytes + EXTRA); // large blocks are fresh pages, already zero and not yet touched
+    char *raw =
+        calloc(1, bytes + EXTRA); // large blocks are fresh pages, already zero and not yet touched
     if (!raw)
         return out_of_memory(bytes, name);
     char *ptr = first_aligned(raw);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only place that calls malloc: named requests, arenas for lifetimes that end together, growable arrays.
+// The only place that calls malloc: named requests, arenas for lifetimes that end together,
+// growable arrays.
 #ifndef LT_BASE_MEMORY_H
 #define LT_BASE_MEMORY_H
 
@@ -10,7 +11,8 @@ extern "C" {
 #endif
 
 /**
- * out      *out = zeroed memory of `bytes` (64-byte aligned, never NULL, also for 0 bytes); free with lt_mem_free
+ * out      *out = zeroed memory of `bytes` (64-byte aligned, never NULL, also for 0 bytes); free
+ *          with lt_mem_free
  * errors   LT_ERR_MEMORY: "out of memory: NAME wanted N bytes"
  * threads  any
  */
@@ -29,10 +31,14 @@ void lt_arena_reset(lt_arena *arena);
 LT_NODISCARD lt_status lt_arena_take(lt_arena *arena, size_t bytes, void **out);
 /** A copy of text[0..len) with a final zero. */
 LT_NODISCARD lt_status lt_arena_text(lt_arena *arena, const char *text, size_t len, char **out);
-LT_NODISCARD lt_status lt_arena_printf(lt_arena *arena, char **out, const char *fmt, ...) LT_PRINTF(3, 4);
+LT_NODISCARD lt_status lt_arena_printf(lt_arena *arena, char **out, const char *fmt, ...)
+    LT_PRINTF(3, 4);
 size_t lt_arena_used(const lt_arena *arena);
 
-/** A growable array of plain structs: `data` is cast by its owner. Start from {0} with `elem` set (LT_VEC_OF). */
+/**
+ * A growable array of plain structs: `data` is cast by its owner. Start from {0} with `elem` set
+ * (LT_VEC_OF).
+ */
 typedef struct lt_vec {
     void *data;
     int64_t n, cap;
@@ -40,7 +46,10 @@ typedef struct lt_vec {
 } lt_vec;
 #define LT_VEC_OF(type) ((lt_vec){.elem = sizeof(type)})
 #define LT_AT(vec, type, i) (((type *)(vec)->data)[i])
-/** Append a copy of *item (zeros when item is NULL); *slot, when asked for, points at it until the next push. */
+/**
+ * Append a copy of *item (zeros when item is NULL); *slot, when asked for, points at it until the
+ * next push.
+ */
 LT_NODISCARD lt_status lt_vec_push(lt_vec *vec, const void *item);
 LT_NODISCARD lt_status lt_vec_append(lt_vec *vec, const void *items, int64_t n);
 LT_NODISCARD lt_status lt_vec_resize(lt_vec *vec, int64_t n); /* new items are zero */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread pool: sleeping workers join an open loop; the caller never waits for one that has not joined.
+// The thread pool: sleeping workers join an open loop; the caller never waits for one that has not
+// joined.
 #include "base/pool.h"
 #include "base/memory.h"
 #include <errno.h>
@@ -22,7 +23,8 @@ struct lt_pool {
     int n_started;
     worker *workers;
 
-    // The loop that is open. Written only while nobody is inside; read by whoever went inside and found it open.
+    // The loop that is open. Written only while nobody is inside; read by whoever went inside and
+    // found it open.
     lt_pool_fn fn;
     void *ctx;
     int64_t n;
@@ -64,7 +66,8 @@ static void note_failure(lt_pool *pool, int64_t i, lt_status st)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-// Indices are handed out in order, so when one fails all lower ones are done or under way: what is skipped is higher.
+// Indices are handed out in order, so when one fails all lower ones are done or under way: what is
+// skipped is higher.
 static void take_indices(lt_pool *pool, int thread)
 {
     for (;;) {
@@ -89,7 +92,8 @@ static void join_loop(lt_pool *pool, int thread)
     }
 }
 
-// Returns the round after `seen`: spins a little, since the next loop often comes at once, then sleeps.
+// Returns the round after `seen`: spins a little, since the next loop often comes at once, then
+// sleeps.
 static unsigned next_round(lt_pool *pool, unsigned seen)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -132,8 +136,9 @@ static int usable_cpus(void)
 lt_status lt_pool_create(int n_threads, lt_pool **out)
 {
     if (n_threads < 0 || n_threads > MAX_THREADS)
-        return LT_FAIL(LT_ERR_CONFIG, "a thread pool takes 1 to %d threads, or 0 for all CPUs, got %d", MAX_THREADS,
-                       n_threads);
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "a thread pool takes 1 to %d threads, or 0 for all CPUs, got %d",
+                       MAX_THREADS, n_threads);
     const int n = n_threads == 0 ? usable_cpus() : n_threads;
     void *ptr;
     LT_TRY(lt_mem_alloc(&ptr, sizeof(lt_pool) + (size_t)n * sizeof(worker), "a thread pool"));
@@ -150,7 +155,8 @@ lt_status lt_pool_create(int n_threads, lt_pool **out)
         const int why = pthread_create(&w->id, NULL, work, w);
         if (why != 0) {
             lt_pool_destroy(pool);
-            return LT_FAIL(LT_ERR_IO, "cannot start thread %d of %d: %s", i + 1, n, strerror(why));
+            return LT_FAIL(LT_ERR_IO, "cannot start thread %d of %d: %s", i + 1, n,
+                           lt_errno_text(why));
         }
         pool->n_started++;
     }
@@ -167,9 +173,8 @@ static void new_round(lt_pool *pool, int64_t n_wanted)
     pthread_mutex_lock(&pool->mutex);
     if (n_wanted >= sleepers)
         pthread_cond_broadcast(&pool->wake);
-    else
-        for (int64_t i = 0; i < n_wanted; i++)
-            pthread_cond_signal(&pool->wake);
+    for (int64_t i = 0; n_wanted < sleepers && i < n_wanted; i++)
+        pthread_cond_signal(&pool->wake);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -217,8 +222,10 @@ static void wait_until_empty(lt_pool *pool)
 
 lt_status lt_pool_run(lt_pool *pool, int64_t n, lt_pool_fn fn, void *ctx)
 {
-    // A loop of one index leaves the pool to the loops inside it; while another thread's loop runs, ours needs no turn.
-    if (!pool || pool->n_threads == 1 || n <= 1 || in_loop || pthread_mutex_trylock(&pool->owner) != 0)
+    // A loop of one index leaves the pool to the loops inside it; while another thread's loop runs,
+    // ours needs no turn.
+    if (!pool || pool->n_threads == 1 || n <= 1 || in_loop ||
+        pthread_mutex_trylock(&pool->owner) != 0)
         return run_alone(n, fn, ctx);
     pool->fn = fn;
     pool->ctx = ctx;

@@ -48,7 +48,8 @@ static uint64_t next_64(lt_mt19937 *g)
     return high << 32 | lt_mt19937_next(g);
 }
 
-// torch changes its method at UINT32_MAX / 20 items, where the bias of a 32-bit remainder would begin to show.
+// torch changes its method at UINT32_MAX / 20 items, where the bias of a 32-bit remainder would
+// begin to show.
 void lt_randperm(int64_t n, uint64_t seed, int64_t *out)
 {
     const int64_t few = UINT32_MAX / 20;
@@ -66,7 +67,7 @@ void lt_randperm(int64_t n, uint64_t seed, int64_t *out)
     for (int64_t i = 0; i < n; i++)
         out[i] = i;
     for (int64_t i = 0; i < n - 1; i++) {
-        const int64_t z = i + (int64_t)(lt_mt19937_next(&g) % (uint32_t)(n - i));
+        const int64_t z = i + (int64_t)(lt_mt19937_next(&g) % (uint64_t)(n - i));
         const int64_t was = out[i];
         out[i] = out[z];
         out[z] = was;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers: the generator of torch's CPU (MT19937, randperm) for sample order, and a counter-based one (Philox 4x32-10)
+// Random numbers: the generator of torch's CPU (MT19937, randperm) for sample order, and a
+// counter-based one (Philox 4x32-10)
 // for everything inside lathe, where a number depends on its key and index alone.
 #ifndef LT_BASE_RNG_H
 #define LT_BASE_RNG_H
@@ -21,6 +22,9 @@ void lt_philox(uint64_t key, uint64_t counter_hi, uint64_t counter_lo, uint32_t 
 double lt_normal(uint64_t key, uint64_t i);
 /** Uniform in [0, 1) with 53 bits, number i of stream `key`. */
 double lt_uniform(uint64_t key, uint64_t i);
-/** A key from a seed and a name (FNV-1a, 64 bits): parameter initialisation does not depend on order. */
+/**
+ * A key from a seed and a name (FNV-1a, 64 bits): parameter initialisation does not depend on
+ * order.
+ */
 uint64_t lt_rng_key(uint64_t seed, const char *name);
 #endif

@@ -7,7 +7,9 @@ static void mt19937_draws_the_published_numbers(void **state)
 {
     (void)state;
     lt_mt19937 g;
-    lt_mt19937_seed(&g, 5489); // Matsumoto and Nishimura's default seed; the 10000th draw is in the C++ standard
+    lt_mt19937_seed(
+        &g,
+        5489); // Matsumoto and Nishimura's default seed; the 10000th draw is in the C++ standard
     uint32_t last = lt_mt19937_next(&g);
     assert_int_equal(last, 3499211612U);
     for (int i = 1; i < 10000; i++)
@@ -27,11 +29,12 @@ static void the_seed_keeps_its_low_32_bits(void **state)
 // golden/data/randperm.json, key "0:100"
 static void randperm_of_100_is_torchs(void **state)
 {
-    static const int64_t want[100] = {44, 19, 93, 90, 71, 69, 37, 95, 53, 91, 81, 42, 80, 85, 74, 56, 76, 63, 82, 40,
-                                      26, 92, 57, 10, 16, 66, 89, 41, 97, 8,  31, 24, 35, 30, 65, 7,  98, 23, 20, 29,
-                                      78, 61, 94, 15, 4,  52, 59, 5,  54, 46, 3,  28, 2,  70, 6,  60, 49, 68, 55, 72,
-                                      79, 77, 45, 1,  32, 34, 11, 0,  22, 12, 87, 50, 25, 47, 36, 96, 9,  83, 62, 84,
-                                      18, 17, 75, 67, 13, 48, 39, 21, 64, 88, 38, 27, 14, 73, 33, 58, 86, 43, 99, 51};
+    static const int64_t want[100] = {
+        44, 19, 93, 90, 71, 69, 37, 95, 53, 91, 81, 42, 80, 85, 74, 56, 76, 63, 82, 40,
+        26, 92, 57, 10, 16, 66, 89, 41, 97, 8,  31, 24, 35, 30, 65, 7,  98, 23, 20, 29,
+        78, 61, 94, 15, 4,  52, 59, 5,  54, 46, 3,  28, 2,  70, 6,  60, 49, 68, 55, 72,
+        79, 77, 45, 1,  32, 34, 11, 0,  22, 12, 87, 50, 25, 47, 36, 96, 9,  83, 62, 84,
+        18, 17, 75, 67, 13, 48, 39, 21, 64, 88, 38, 27, 14, 73, 33, 58, 86, 43, 99, 51};
     (void)state;
     int64_t got[100];
     lt_randperm(100, 0, got);
@@ -124,4 +127,5 @@ static void keys_depend_on_seed_and_name(void **state)
 LT_TEST_MAIN(LT_TEST(mt19937_draws_the_published_numbers), LT_TEST(the_seed_keeps_its_low_32_bits),
              LT_TEST(randperm_of_100_is_torchs), LT_TEST(long_permutations_begin_and_end_as_torchs),
              LT_TEST(permutations_of_none_and_one_exist), LT_TEST(philox_gives_the_known_answers),
-             LT_TEST(normals_and_uniforms_have_their_moments), LT_TEST(keys_depend_on_seed_and_name))
+             LT_TEST(normals_and_uniforms_have_their_moments),
+             LT_TEST(keys_depend_on_seed_and_name))

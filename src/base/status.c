@@ -13,7 +13,7 @@ static _Thread_local char message[MESSAGE_BYTES];
 const char *lt_status_text(lt_status st)
 {
     static const char *const texts[] = {
-#define STATUS_TEXT(name, text) [LT_##name] = text,
+#define STATUS_TEXT(name, text) [LT_##name] = (text),
         LT_STATUS_LIST(STATUS_TEXT)
 #undef STATUS_TEXT
     };
@@ -65,6 +65,12 @@ lt_status lt_error_adopt(lt_status code, const char *text)
     memmove(message, text, len);
     message[len] = 0;
     return code;
+}
+
+const char *lt_errno_text(int err)
+{
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc's answers are constants or thread-local
+    return strerror(err);
 }
 
 void lt_assert_failed(const char *cond, const char *file, int line)

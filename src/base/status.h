@@ -41,11 +41,15 @@ typedef enum lt_status {
 const char *lt_status_text(lt_status st);
 
 /**
- * Store the message of a failure in thread-local memory (at most 4 KiB, cut at the end) and give `code` back.
+ * Store the message of a failure in thread-local memory (at most 4 KiB, cut at the end) and give
+ * `code` back.
  * Use LT_FAIL, which adds nothing but keeps the call short.
  */
 lt_status lt_fail(lt_status code, const char *fmt, ...) LT_PRINTF(2, 3);
-/** The calling thread's last message, "" when there was none. Valid until the next failure on this thread. */
+/**
+ * The calling thread's last message, "" when there was none. Valid until the next failure on this
+ * thread.
+ */
 const char *lt_error_message(void);
 /** Put "what we were about: " in front of the thread's message. Call while passing a failure up. */
 void lt_error_note(const char *fmt, ...) LT_PRINTF(1, 2);
@@ -53,8 +57,11 @@ void lt_error_note(const char *fmt, ...) LT_PRINTF(1, 2);
 void lt_error_clear(void);
 /** Copy a message that a worker left elsewhere into this thread, as if it had failed here. */
 lt_status lt_error_adopt(lt_status code, const char *message);
+/** What the system says about an errno value. Valid until the next call on this thread. */
+const char *lt_errno_text(int err);
 
-#define LT_FAIL(code, ...) lt_fail((code), __VA_ARGS__)
+/* `code` comes from the macro itself, so that compilers and analyzers see what is returned. */
+#define LT_FAIL(code, ...) (lt_fail((code), __VA_ARGS__), (lt_status)(code))
 #define LT_TRY(call)                                                                               \
     do {                                                                                           \
         const lt_status lt_try_st_ = (call);                                                       \
@@ -68,7 +75,10 @@ lt_status lt_error_adopt(lt_status code, const char *message);
             goto label;                                                                            \
     } while (0)
 
-/** Ends the program with the place and the condition: for what only a bug of ours can cause. On in every build. */
+/**
+ * Ends the program with the place and the condition: for what only a bug of ours can cause. On in
+ * every build.
+ */
 __attribute__((noreturn)) void lt_assert_failed(const char *cond, const char *file, int line);
 #define LT_ASSERT(cond) ((cond) ? (void)0 : lt_assert_failed(#cond, __FILE__, __LINE__))
 #ifdef LT_DEBUG
@@ -77,7 +87,9 @@ __attribute__((noreturn)) void lt_assert_failed(const char *cond, const char *fi
 #define LT_DEBUG_ASSERT(cond) ((void)0)
 #endif
 
-/** Checked products and sums: false, and *out untouched in meaning, when the result does not fit. */
+/**
+ * Checked products and sums: false, and *out untouched in meaning, when the result does not fit.
+ */
 static inline bool lt_mul_i64(int64_t a, int64_t b, int64_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);

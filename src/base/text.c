@@ -9,7 +9,8 @@
 static lt_status reserve(lt_buf *buf, size_t more)
 {
     if (more >= PTRDIFF_MAX - buf->len)
-        return LT_FAIL(LT_ERR_MEMORY, "out of memory: a text wanted %zu bytes more than its %zu", more, buf->len);
+        return LT_FAIL(LT_ERR_MEMORY, "out of memory: a text wanted %zu bytes more than its %zu",
+                       more, buf->len);
     const size_t need = buf->len + more + 1;
     if (need <= buf->cap)
         return LT_OK;

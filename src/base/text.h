@@ -5,7 +5,9 @@
 
 #include "base/memory.h"
 
-/** A growing byte string; `data` is always zero-terminated once anything was added. Start from {0}. */
+/**
+ * A growing byte string; `data` is always zero-terminated once anything was added. Start from {0}.
+ */
 typedef struct lt_buf {
     char *data;
     size_t len, cap;
@@ -29,9 +31,14 @@ int64_t lt_map_count(const lt_map *map);
 
 bool lt_text_starts(const char *text, const char *prefix);
 bool lt_text_ends(const char *text, const char *suffix);
-/** Edits (insert, delete, replace, swap of neighbours) between two short words; for "did you mean". */
+/**
+ * Edits (insert, delete, replace, swap of neighbours) between two short words; for "did you mean".
+ */
 int lt_text_distance(const char *a, const char *b);
-/** The entry of names[0..n) nearest to word, NULL when nothing is near (more than a third of the letters differ). */
+/**
+ * The entry of names[0..n) nearest to word, NULL when nothing is near (more than a third of the
+ * letters differ).
+ */
 const char *lt_text_nearest(const char *word, const char *const *names, int64_t n);
 
 /** "1.5 GiB": a byte count for people. */

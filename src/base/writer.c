@@ -19,7 +19,8 @@ struct lt_writer {
 
 static lt_status failed(const char *what, const char *path, int why)
 {
-    return LT_FAIL(why == ENOENT ? LT_ERR_NOT_FOUND : LT_ERR_IO, "cannot %s %s: %s", what, path, strerror(why));
+    return LT_FAIL(why == ENOENT ? LT_ERR_NOT_FOUND : LT_ERR_IO, "cannot %s %s: %s", what, path,
+                   lt_errno_text(why));
 }
 
 lt_status lt_writer_create(const char *path, lt_writer **out)
@@ -50,8 +51,10 @@ static lt_status write_all(lt_writer *w, const char *bytes, size_t len)
             continue;
         if (n <= 0) {
             const int why = n < 0 ? errno : EIO;
-            return LT_FAIL(LT_ERR_IO, "cannot write %s: %zu of the %zu bytes wanted after byte %llu were written: %s",
-                           w->path, done, len, (unsigned long long)(w->written - done), strerror(why));
+            return LT_FAIL(
+                LT_ERR_IO,
+                "cannot write %s: %zu of the %zu bytes wanted after byte %llu were written: %s",
+                w->path, done, len, (unsigned long long)(w->written - done), lt_errno_text(why));
         }
         done += (size_t)n;
         w->written += (size_t)n;
@@ -179,8 +182,8 @@ lt_status lt_path_rename(const char *from, const char *to)
 {
     if (rename(from, to) != 0) {
         const int why = errno;
-        return LT_FAIL(why == ENOENT ? LT_ERR_NOT_FOUND : LT_ERR_IO, "cannot rename %s to %s: %s", from, to,
-                       strerror(why));
+        return LT_FAIL(why == ENOENT ? LT_ERR_NOT_FOUND : LT_ERR_IO, "cannot rename %s to %s: %s",
+                       from, to, lt_errno_text(why));
     }
     size_t end = strlen(to);
     while (end > 1 && to[end - 1] == '/')

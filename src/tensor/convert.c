@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements as doubles and integers, and conversion between the float dtypes. Unaligned memory is fine.
+// Elements as doubles and integers, and conversion between the float dtypes. Unaligned memory is
+// fine.
 #include "tensor/tensor.h"
 #include <float.h>
 #include <math.h>
@@ -21,7 +22,8 @@ static float float_of(uint32_t u)
 
 float lt_f16_to_f32(uint16_t v)
 {
-    const uint32_t sign = (uint32_t)(v & 0x8000U) << 16, exponent = v >> 10 & 0x1fU, fraction = v & 0x3ffU;
+    const uint32_t sign = (uint32_t)(v & 0x8000U) << 16, exponent = v >> 10 & 0x1fU,
+                   fraction = v & 0x3ffU;
     if (exponent == 0x1f)
         return float_of(sign | 0x7f800000U | fraction << 13);
     if (exponent == 0) { // zero, or subnormal: fraction * 2^-24
@@ -38,7 +40,8 @@ uint16_t lt_f32_to_f16(float f)
         return (uint16_t)(sign | 0x7e00U | (magnitude >> 13 & 0x1ffU));
     if (magnitude >= 0x47800000U) // 65536 and more
         return (uint16_t)(sign | 0x7c00U);
-    if (magnitude < 0x38800000U) { // below 2^-14: adding 2^-1 puts the last bit of a float at 2^-24, where f16 has its own
+    if (magnitude < 0x38800000U) {
+        // Below 2^-14: adding 2^-1 puts the last bit of a float at 2^-24, where f16 has its own.
         const float shifted = float_of(magnitude) + 0.5F;
         return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5F)));
     }
@@ -46,7 +49,8 @@ uint16_t lt_f32_to_f16(float f)
     return (uint16_t)(sign | rounded >> 13);
 }
 
-// A float from which any narrower format rounds as from the double itself: truncated, the last bit set when inexact.
+// A float from which any narrower format rounds as from the double itself: truncated, the last bit
+// set when inexact.
 static float to_odd(double d)
 {
     const float f = (float)d;
@@ -131,12 +135,15 @@ static void store_int(const lt_tensor *t, int64_t i, double v)
 {
     static const double lowest[LT_N_DTYPES] = {
         [LT_I64] = -0x1p63, [LT_I32] = INT32_MIN, [LT_I16] = INT16_MIN, [LT_U8] = 0};
-    static const double highest[LT_N_DTYPES] = {
-        [LT_I64] = 0x1.fffffffffffffp62, [LT_I32] = INT32_MAX, [LT_I16] = INT16_MAX, [LT_U8] = UINT8_MAX};
+    static const double highest[LT_N_DTYPES] = {[LT_I64] = 0x1.fffffffffffffp62,
+                                                [LT_I32] = INT32_MAX,
+                                                [LT_I16] = INT16_MAX,
+                                                [LT_U8] = UINT8_MAX};
     const double inside = isnan(v) ? 0.0 : fmin(fmax(rint(v), lowest[t->dtype]), highest[t->dtype]);
     const int64_t whole = (int64_t)inside;
     // Little-endian machines only, as the files that we map: the low bytes come first.
-    memcpy((char *)t->data + (size_t)i * lt_dtype_bytes(t->dtype), &whole, lt_dtype_bytes(t->dtype));
+    memcpy((char *)t->data + (size_t)i * lt_dtype_bytes(t->dtype), &whole,
+           lt_dtype_bytes(t->dtype));
 }
 
 void lt_store(const lt_tensor *t, int64_t i, double v)

@@ -111,7 +111,8 @@ lt_shape_text lt_shape_print(const lt_tensor *t)
     const size_t room = sizeof out.s;
     int at = snprintf(out.s, room, "%s[", lt_dtype_name(t->dtype));
     for (int i = 0; i < t->rank && at > 0 && (size_t)at < room; i++)
-        at += snprintf(out.s + at, room - (size_t)at, i > 0 ? ",%lld" : "%lld", (long long)t->dim[i]);
+        at +=
+            snprintf(out.s + at, room - (size_t)at, i > 0 ? ",%lld" : "%lld", (long long)t->dim[i]);
     if (at > 0 && (size_t)at < room)
         snprintf(out.s + at, room - (size_t)at, "]");
     return out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors: dtype, shape, pointer. Always contiguous, row-major, dims outermost first. Memory belongs to somebody else.
+// Tensors: dtype, shape, pointer. Always contiguous, row-major, dims outermost first. Memory
+// belongs to somebody else.
 #ifndef LT_TENSOR_TENSOR_H
 #define LT_TENSOR_TENSOR_H
 
@@ -9,7 +10,17 @@
 extern "C" {
 #endif
 
-typedef enum lt_dtype { LT_F64, LT_F32, LT_BF16, LT_F16, LT_I64, LT_I32, LT_I16, LT_U8, LT_N_DTYPES } lt_dtype;
+typedef enum lt_dtype {
+    LT_F64,
+    LT_F32,
+    LT_BF16,
+    LT_F16,
+    LT_I64,
+    LT_I32,
+    LT_I16,
+    LT_U8,
+    LT_N_DTYPES
+} lt_dtype;
 /** Bytes of one element. */
 size_t lt_dtype_bytes(lt_dtype dtype);
 /** "f32", "bf16", ... as messages print it. */
@@ -19,8 +30,9 @@ bool lt_dtype_is_float(lt_dtype dtype);
 enum { LT_MAX_DIMS = 6 };
 
 typedef struct lt_tensor {
-    void *data;       /* NULL while only planned, or for zero elements */
-    const void *host; /* the host's copy of an index tensor (segment table, rows, grid); equals data on the CPU */
+    void *data; /* NULL while only planned, or for zero elements */
+    /* the host's copy of an index tensor (segment table, rows, grid); equals data on the CPU */
+    const void *host;
     lt_dtype dtype;
     int32_t rank;
     int64_t dim[LT_MAX_DIMS];
@@ -46,11 +58,17 @@ typedef struct lt_shape_text {
 } lt_shape_text;
 lt_shape_text lt_shape_print(const lt_tensor *t);
 
-/** Element i of any dtype as a double (integers too); stores round to nearest even. Slow: for references and tests. */
+/**
+ * Element i of any dtype as a double (integers too); stores round to nearest even. Slow: for
+ * references and tests.
+ */
 double lt_load(const lt_tensor *t, int64_t i);
 void lt_store(const lt_tensor *t, int64_t i, double v);
 int64_t lt_load_int(const lt_tensor *t, int64_t i);
-/** n elements, any float dtype to any float dtype, nearest even (f64 -> bf16 rounds once). Ranges may be equal, not overlap. */
+/**
+ * n elements, any float dtype to any float dtype, nearest even (f64 -> bf16 rounds once). Ranges
+ * may be equal, not overlap.
+ */
 void lt_convert(void *dst, lt_dtype to, const void *src, lt_dtype from, int64_t n);
 
 static inline float lt_bf16_to_f32(uint16_t v)
@@ -77,7 +95,10 @@ static inline uint16_t lt_f32_to_bf16(float f)
 float lt_f16_to_f32(uint16_t v);
 uint16_t lt_f32_to_f16(float f);
 
-/* An fp32 value kept as bf16 `hi` and a signed remainder `lo`: exact. hi = (bits + 0x8000) >> 16, lo = bits - (hi << 16). */
+/*
+ * An fp32 value kept as bf16 `hi` and a signed remainder `lo`: exact. hi = (bits + 0x8000) >> 16,
+ * lo = bits - (hi << 16).
+ */
 static inline void lt_split_f32(float f, uint16_t *hi, int16_t *lo)
 {
     union {
