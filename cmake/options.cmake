@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# Options, flags and the libraries that we use.
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -6,15 +7,18 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
+# Check is for the sanitizers: every assertion, and fast enough for the whole test suite.
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g -DLT_DEBUG")
+set(CMAKE_C_FLAGS_CHECK "-O1 -g -DLT_DEBUG")
 option(LATHE_ONEDNN "matrix products through oneDNN" ON)
 option(LATHE_CUDA "the CUDA backend" OFF)
-option(LATHE_FUZZ "libFuzzer targets (clang)" OFF)
+option(LATHE_FUZZ "libFuzzer programs (clang) instead of replaying the corpus" OFF)
 set(LATHE_SANITIZE "" CACHE STRING "address (with undefined), thread, or empty")
 
-add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wvla -Wundef -Wcast-qual
-  -Wdouble-promotion -Wstrict-prototypes -Wmissing-prototypes -Werror -ffp-contract=off)
+add_compile_options("$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wsign-conversion;-Wshadow;-Wvla;-Wundef>"
+  "$<$<COMPILE_LANGUAGE:C>:-Wcast-qual;-Wdouble-promotion;-Wstrict-prototypes;-Wmissing-prototypes;-Werror>"
+  "$<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>")
 add_compile_definitions(_GNU_SOURCE)
 if(LATHE_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -22,6 +26,14 @@ if(LATHE_SANITIZE STREQUAL "address")
 elseif(LATHE_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
   add_link_options(-fsanitize=thread)
+elseif(NOT LATHE_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "LATHE_SANITIZE is address, thread or empty, got ${LATHE_SANITIZE}")
+endif()
+if(LATHE_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "LATHE_FUZZ needs clang: use the preset fuzz, or -DCMAKE_C_COMPILER=clang")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_package(Threads REQUIRED)

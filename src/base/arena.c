@@ -1,25 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arenas: a list of chunks that grow, handed out from the front, freed together.
+#include "base/asan.h"
 #include "base/memory.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LT_HAS_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(LT_HAS_ASAN)
-#include <sanitizer/asan_interface.h>
-#define POISON(ptr, bytes) __asan_poison_memory_region((ptr), (bytes))
-#define UNPOISON(ptr, bytes) __asan_unpoison_memory_region((ptr), (bytes))
-enum { GUARD = 16 }; // unaddressable bytes behind each block
-#else
-#define POISON(ptr, bytes) ((void)0)
-#define UNPOISON(ptr, bytes) ((void)0)
-enum { GUARD = 0 };
-#endif
 
 enum { FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20, ALIGN = 16 };
 
@@ -49,7 +34,7 @@ lt_status lt_arena_create(lt_arena **out, const char *name)
 
 static void free_chunk(chunk *c)
 {
-    UNPOISON(c->bytes, c->cap);
+    LT_UNPOISON(c->bytes, c->cap);
     lt_mem_free(c);
 }
 
@@ -68,7 +53,7 @@ void lt_arena_reset(lt_arena *arena)
 {
     for (chunk *c = arena->first; c; c = c->next) {
         c->used = 0;
-        POISON(c->bytes, c->cap);
+        LT_POISON(c->bytes, c->cap);
     }
     arena->now = arena->first;
     arena->used = 0;
@@ -95,7 +80,7 @@ static lt_status next_chunk(lt_arena *arena, size_t bytes)
     chunk *c = ptr;
     c->cap = cap;
     c->bytes = (char *)ptr + head;
-    POISON(c->bytes, c->cap);
+    LT_POISON(c->bytes, c->cap);
     if (arena->now)
         arena->now->next = c;
     else
@@ -108,12 +93,12 @@ lt_status lt_arena_take(lt_arena *arena, size_t bytes, void **out)
 {
     if (bytes > PTRDIFF_MAX / 2)
         return LT_FAIL(LT_ERR_MEMORY, "out of memory: %s wanted %zu bytes", arena->name, bytes);
-    const size_t need = (bytes + (bytes == 0) + ALIGN - 1) / ALIGN * ALIGN + GUARD;
+    const size_t need = (bytes + (bytes == 0) + ALIGN - 1) / ALIGN * ALIGN + LT_ASAN_GUARD;
     if (!arena->now || arena->now->cap - arena->now->used < need)
         LT_TRY(next_chunk(arena, need));
     chunk *c = arena->now;
     char *ptr = c->bytes + c->used;
-    UNPOISON(ptr, bytes);
+    LT_UNPOISON(ptr, bytes);
     if (c->dirty > c->used) {
         const size_t old = c->dirty - c->used;
         memset(ptr, 0, old < bytes ? old : bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named requests over the C library's heap, and growable arrays.
 #include "base/memory.h"
+#include "base/asan.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,21 @@ static lt_status out_of_memory(size_t bytes, const char *name)
     return LT_FAIL(LT_ERR_MEMORY, "out of memory: %s wanted %zu bytes", name, bytes);
 }
 
-static header *header_of(void *ptr)
+static header read_header(void *ptr)
 {
-    return (header *)ptr - 1;
+    header *h = (header *)ptr - 1;
+    LT_UNPOISON(h, sizeof *h);
+    return *h;
+}
+
+// Notes what the block is, and makes the bytes around it unaddressable for the sanitizer.
+static void *dress(char *ptr, char *raw, size_t bytes)
+{
+    header *h = (header *)(void *)ptr - 1;
+    *h = (header){raw, bytes};
+    LT_POISON(h, sizeof *h);
+    LT_POISON(ptr + bytes, (size_t)(raw + bytes + EXTRA - (ptr + bytes)));
+    return ptr;
 }
 
 static char *first_aligned(char *raw)
@@ -37,9 +50,7 @@ lt_status lt_mem_alloc(void **out, size_t bytes, const char *name)
         calloc(1, bytes + EXTRA); // large blocks are fresh pages, already zero and not yet touched
     if (!raw)
         return out_of_memory(bytes, name);
-    char *ptr = first_aligned(raw);
-    *header_of(ptr) = (header){raw, bytes};
-    *out = ptr;
+    *out = dress(first_aligned(raw), raw, bytes);
     return LT_OK;
 }
 
@@ -49,23 +60,25 @@ lt_status lt_mem_resize(void **ptr, size_t bytes, const char *name)
         return lt_mem_alloc(ptr, bytes, name);
     if (bytes > PTRDIFF_MAX - EXTRA)
         return out_of_memory(bytes, name);
-    const header old = *header_of(*ptr);
+    const header old = read_header(*ptr);
+    LT_UNPOISON(old.raw, old.bytes + EXTRA);
     const size_t old_gap = (size_t)((char *)*ptr - (char *)old.raw);
     char *raw = realloc(old.raw, bytes + EXTRA);
-    if (!raw)
+    if (!raw) {
+        dress(*ptr, old.raw, old.bytes);
         return out_of_memory(bytes, name);
+    }
     char *now = first_aligned(raw);
     if ((size_t)(now - raw) != old_gap)
         memmove(now, raw + old_gap, old.bytes < bytes ? old.bytes : bytes);
-    *header_of(now) = (header){raw, bytes};
-    *ptr = now;
+    *ptr = dress(now, raw, bytes);
     return LT_OK;
 }
 
 void lt_mem_free(void *ptr)
 {
     if (ptr)
-        free(header_of(ptr)->raw);
+        free(read_header(ptr).raw);
 }
 
 static lt_status reserve(lt_vec *vec, int64_t n)

@@ -136,8 +136,7 @@ static int usable_cpus(void)
 lt_status lt_pool_create(int n_threads, lt_pool **out)
 {
     if (n_threads < 0 || n_threads > MAX_THREADS)
-        return LT_FAIL(LT_ERR_CONFIG,
-                       "a thread pool takes 1 to %d threads, or 0 for all CPUs, got %d",
+        return LT_FAIL(LT_ERR_CONFIG, "a thread pool takes 1 to %d threads, 0 for all CPUs, got %d",
                        MAX_THREADS, n_threads);
     const int n = n_threads == 0 ? usable_cpus() : n_threads;
     void *ptr;
