@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// add: the sum of two values; also the node in which gradients meet.
+// add and copy: the sum of two values (also the node in which gradients meet), and the same value in memory of its own.
 #ifndef LT_OP_ADD_H
 #define LT_OP_ADD_H
 
@@ -16,4 +16,13 @@
  */
 extern const lt_op_def lt_op_add;
 lt_val lt_add(lt_builder *b, lt_val x, lt_val y);
+
+/**
+ * y = x; what the compiler puts where a gradient has to end in given memory
+ *
+ * in       x float[any shape]
+ * out      y like x
+ * grads    dx is dy itself (`grad`)
+ */
+extern const lt_op_def lt_op_copy;
 #endif

@@ -8,7 +8,8 @@
 enum { LT_LOSS_CHUNK = 1024 };
 
 typedef struct lt_linear_cross_entropy_attr {
-    int64_t chunk; /* rows whose logits are alive together; bits of loss and dh do not depend on it */
+    int64_t
+        chunk; /* rows whose logits are alive together; bits of loss and dh do not depend on it */
 } lt_linear_cross_entropy_attr;
 
 /**
@@ -25,5 +26,6 @@ typedef struct lt_linear_cross_entropy_attr {
  */
 extern const lt_op_def lt_op_linear_cross_entropy;
 /** chunk 0: LT_LOSS_CHUNK */
-lt_val lt_linear_cross_entropy(lt_builder *b, lt_val h, lt_val w, lt_val targets, lt_val kappa, int64_t chunk);
+lt_val lt_linear_cross_entropy(lt_builder *b, lt_val h, lt_val w, lt_val targets, lt_val kappa,
+                               int64_t chunk);
 #endif

@@ -38,10 +38,18 @@ void lt_put_grad(const lt_op_args *a, int i, int64_t k, double v);
 void lt_zero_grad(const lt_op_args *a, int i);
 void lt_add_grad(const lt_op_args *a, int i, int64_t k, double v);
 
+/** sum over k of a[a_from + k a_step] * b[b_from + k b_step], in double, k ascending. */
+double lt_dot(const lt_tensor *a, int64_t a_from, int64_t a_step, const lt_tensor *b,
+              int64_t b_from, int64_t b_step, int64_t n);
+/** The first n doubles of the call's scratch; asserts that the row asked for as many. */
+double *lt_scratch_f64(const lt_op_args *a, int64_t n);
+
 /** The host twin of an i32 index tensor; NULL when it has no elements. */
 const int32_t *lt_index(const lt_tensor *t);
 /** All of an index input's numbers lie in [0, n). errors: LT_ERR_DATA, with the place and the number */
 LT_NODISCARD lt_status lt_need_indices(const lt_op_args *a, int i, const char *name, int64_t n);
+/** The same, and each number is larger than the one before it. */
+LT_NODISCARD lt_status lt_need_ascending(const lt_op_args *a, int i, const char *name, int64_t n);
 /** Copy row `from` of src to row `to` of dst, converting. Both are [rows, width] of one width. */
 void lt_copy_row(lt_tensor *dst, int64_t to, const lt_tensor *src, int64_t from);
 #endif

@@ -27,18 +27,10 @@ lt_val lt_rms_norm(lt_builder *b, lt_val x, lt_val w, double eps);
  * source   models.md 5.5: the residual stream and the norm that reads it
  * in       x float[R, W]; a like x; w like x [W]
  * out      x2 like x; y like x
- * grads    built by `grad` from lt_op_add_rms_norm_grad: dx and da are one value
+ * grads    dx and da are equal: dx2 plus the norm's gradient of dy (either may be missing), each written where asked for; dw [W]
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE
  */
 extern const lt_op_def lt_op_add_rms_norm;
 /** *x becomes x + a; the result is its norm. */
 lt_val lt_add_rms_norm(lt_builder *b, lt_val *x, lt_val a, lt_val w, double eps);
-
-/**
- * What add_rms_norm's gradient is made of: dx = dx2 + d rms_norm(dy), dw = sum over rows of dy * x2 r
- *
- * in       x2 float[R, W]; w like x2 [W]; dy like x2, optional; dx2 like x2, optional
- * out      dx like x2; dw wide dtype [W]
- */
-extern const lt_op_def lt_op_add_rms_norm_grad;
 #endif

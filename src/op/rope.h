@@ -11,8 +11,9 @@ typedef struct lt_rope_table_attr {
     double theta;       /* base */
     int32_t width;      /* rotary width Dr: the head's width, or a part of it */
     int32_t section[3]; /* frequencies of the temporal, height and width axis; they sum to Dr / 2 */
-    bool interleaved;   /* frequency i on axis i mod 3 while that axis has some; else axes one after another */
-    lt_dtype dtype;     /* of the table: f32, or f64 for the reference */
+    bool
+        interleaved; /* frequency i on axis i mod 3 while that axis has some; else axes one after another */
+    lt_dtype dtype; /* of the table: f32, or f64 for the reference */
 } lt_rope_table_attr;
 
 /**
@@ -25,7 +26,7 @@ typedef struct lt_rope_table_attr {
  * errors   LT_ERR_SHAPE, LT_ERR_CONFIG when the sections do not sum to Dr / 2
  */
 extern const lt_op_def lt_op_rope_table;
-/** attr.dtype may be left 0: it is set from the builder's compute dtype. */
+/** attr.dtype is set from the builder's compute dtype. */
 lt_val lt_rope_table(lt_builder *b, lt_val positions, lt_rope_table_attr attr);
 
 typedef struct lt_vision_rope_table_attr {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of rows. A new op is a new file and one line here.
+#include "op/ops.h"
+#include "op/adamw.h"
+#include "op/add.h"
+#include "op/attention.h"
+#include "op/cast.h"
+#include "op/embedding.h"
+#include "op/fold.h"
+#include "op/gelu.h"
+#include "op/layer_norm.h"
+#include "op/linear.h"
+#include "op/linear_cross_entropy.h"
+#include "op/pos_embed.h"
+#include "op/qk_norm_rope.h"
+#include "op/rms_norm.h"
+#include "op/rope.h"
+#include "op/rows.h"
+#include "op/swiglu.h"
+#include "op/top1.h"
+#include <string.h>
+
+static const lt_op_def *const rows[] = {
+    &lt_op_linear,
+    &lt_op_rms_norm,
+    &lt_op_add_rms_norm,
+    &lt_op_layer_norm,
+    &lt_op_qk_norm_rope,
+    &lt_op_rope_table,
+    &lt_op_vision_rope_table,
+    &lt_op_split_qkv_rope,
+    &lt_op_attention,
+    &lt_op_add,
+    &lt_op_copy,
+    &lt_op_swiglu,
+    &lt_op_gelu,
+    &lt_op_embedding,
+    &lt_op_scatter_rows,
+    &lt_op_scatter_add_rows,
+    &lt_op_gather_rows,
+    &lt_op_pos_embed_add,
+    &lt_op_fold_rows,
+    &lt_op_unfold_rows,
+    &lt_op_cast,
+    &lt_op_linear_cross_entropy,
+    &lt_op_adamw,
+    &lt_op_sum_squares,
+    &lt_op_top1,
+};
+
+const lt_op_def *const *lt_ops_all(int *n)
+{
+    *n = (int)(sizeof rows / sizeof rows[0]);
+    return rows;
+}
+
+const lt_op_def *lt_op_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i]->name, name) == 0)
+            return rows[i];
+    return NULL;
+}
