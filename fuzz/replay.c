@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target without libFuzzer: every file of a corpus as it is, then cut and damaged in repeatable ways.
+// Runs a fuzz target without libFuzzer: every file of a corpus as it is, then cut and damaged in
+// repeatable ways.
 #include "base/file.h"
 #include "base/rng.h"
 #include <stdio.h>
