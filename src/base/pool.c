@@ -3,11 +3,12 @@
 // joined.
 #include "base/pool.h"
 #include "base/memory.h"
-#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_THREADS = 1024, SPINS = 2000, MESSAGE_BYTES = 4096 };
@@ -123,14 +124,30 @@ static void *work(void *arg)
     return NULL;
 }
 
+// CPUs' worth of time that the container grants (cgroup v2: "QUOTA PERIOD" or "max PERIOD");
+// INT_MAX without a limit.
+static int granted_cpus(void)
+{
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!file)
+        return INT_MAX;
+    char line[64] = "", *end;
+    const bool have = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    const long long quota = strtoll(line, &end, 10);
+    const long long period = strtoll(end, NULL, 10);
+    if (!have || quota <= 0 || period <= 0)
+        return INT_MAX;
+    return (int)lt_min_i64(lt_ceil_div(quota, period), INT_MAX);
+}
+
 static int usable_cpus(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
-    const int n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n;
+    return (int)lt_max_i64(1, lt_min_i64(CPU_COUNT(&set), granted_cpus()));
 }
 
 lt_status lt_pool_create(int n_threads, lt_pool **out)

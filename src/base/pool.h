@@ -11,7 +11,10 @@ extern "C" {
 #endif
 
 typedef struct lt_pool lt_pool;
-/** n_threads counts the caller, who works too; 0 = the CPUs this process may use. */
+/**
+ * n_threads counts the caller, who works too; 0 = the CPUs this process may use (affinity,
+ * container quota).
+ */
 LT_NODISCARD lt_status lt_pool_create(int n_threads, lt_pool **out);
 void lt_pool_destroy(lt_pool *pool);
 int lt_pool_threads(const lt_pool *pool);
