@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-enum { LT_MAX_DEEPSTACK = 16, LT_MAX_EOS = 8, LT_CONFIG_BYTES = 4 << 20 };
+enum { LT_MAX_DEEPSTACK = 16, LT_MAX_EOS = 8, LT_MAX_DENSE = 128 };
 enum { LT_NO_TOKEN = -1 };
 
 /** A family of models: which model_type values it answers to, how to read their config.json and how to build them. */
@@ -14,17 +14,20 @@ typedef struct lt_family lt_family;
 /** Routed experts; all zero in a dense model. */
 typedef struct lt_moe_config {
     int64_t experts, experts_per_token, intermediate; /* E, k, Ie */
-    int64_t sparse_step;                              /* layer i may be sparse when (i + 1) mod sparse_step = 0 */
-    bool renormalise;                                 /* norm_topk_prob */
-    bool router_logits;                               /* output_router_logits: the balance loss is added */
-    double aux_coef;                                  /* router_aux_loss_coef */
+    int64_t sparse_step; /* layer i may be sparse when (i + 1) mod sparse_step = 0 */
+    bool renormalise;    /* norm_topk_prob */
+    bool router_logits;  /* output_router_logits: the balance loss is added */
+    double aux_coef;     /* router_aux_loss_coef */
+    int32_t n_dense, dense[LT_MAX_DENSE]; /* mlp_only_layers */
 } lt_moe_config;
 
 /** The decoder. Letters of spec/models.md, section 0: H, L, nH, nK, D, I, V. */
 typedef struct lt_text_config {
-    int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, max_position;
+    int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab;
+    int64_t max_position; /* 0: the file does not say */
     double eps, rope_theta, initializer_range;
-    int32_t mrope_section[3]; /* frequencies on the temporal, height and width axis; their sum is head_dim / 2 */
+    int32_t mrope_section
+        [3]; /* frequencies on the temporal, height and width axis; their sum is head_dim / 2 */
     bool mrope_interleaved;
     lt_moe_config moe;
 } lt_text_config;
@@ -36,7 +39,8 @@ typedef struct lt_vision_config {
     int64_t position_rows, grid; /* num_position_embeddings = grid * grid */
     double rope_theta, eps, initializer_range;
     int32_t n_deepstack;
-    int32_t deepstack[LT_MAX_DEEPSTACK]; /* after which vision block each deepstack merger sits; ascending */
+    int32_t deepstack
+        [LT_MAX_DEEPSTACK]; /* after which vision block each deepstack merger sits; ascending */
 } lt_vision_config;
 
 typedef struct lt_model_config {
@@ -44,16 +48,22 @@ typedef struct lt_model_config {
     char model_type[48];
     lt_text_config text;
     lt_vision_config vision;
-    bool tied;            /* what tie_word_embeddings says: the top level's word first, then text_config's, else false */
-    const char *tied_key; /* where that was found: "tie_word_embeddings", "text_config.tie_word_embeddings" or "" */
-    int32_t image_token, video_token, vision_start, vision_end, bos, pad; /* LT_NO_TOKEN when the file has none */
+    bool
+        tied; /* what tie_word_embeddings says: the top level's word first, then text_config's, else false */
+    const char *
+        tied_key; /* where that was found: "tie_word_embeddings", "text_config.tie_word_embeddings" or "" */
+    int32_t image_token, video_token, vision_start, vision_end, bos,
+        pad; /* LT_NO_TOKEN when the file has none */
     int32_t eos[LT_MAX_EOS], n_eos;
+    char dtype
+        [16]; /* "bfloat16": what dtype, or torch_dtype, says of the stored weights; "" when the file does not say */
 } lt_model_config;
 
 /** What a run cuts off. 0: as the file says. */
 typedef struct lt_model_cut {
-    int64_t text_layers;  /* keep the first so many decoder layers */
-    int64_t vision_depth; /* keep the first so many vision blocks, and the deepstack mergers among them */
+    int64_t text_layers; /* keep the first so many decoder layers */
+    int64_t
+        vision_depth; /* keep the first so many vision blocks, and the deepstack mergers among them */
 } lt_model_cut;
 
 /**
@@ -63,9 +73,11 @@ typedef struct lt_model_cut {
  * errors   LT_ERR_FORMAT (not JSON), LT_ERR_CONFIG (a field is missing, of a wrong type or against a rule: the message gives
  *          the file, the key path, the value and the rule), LT_ERR_UNSUPPORTED (unknown model_type: lists those that are known)
  */
-LT_NODISCARD lt_status lt_model_config_parse(const char *text, size_t len, const char *where, const lt_model_cut *cut, lt_model_config *out);
+LT_NODISCARD lt_status lt_model_config_parse(const char *text, size_t len, const char *where,
+                                             const lt_model_cut *cut, lt_model_config *out);
 /** The same for FOLDER/config.json. errors also LT_ERR_NOT_FOUND, LT_ERR_IO */
-LT_NODISCARD lt_status lt_model_config_load(const char *folder, const lt_model_cut *cut, lt_model_config *out);
+LT_NODISCARD lt_status lt_model_config_load(const char *folder, const lt_model_cut *cut,
+                                            lt_model_config *out);
 /** Values in one patch row: channels * temporal_patch * patch * patch. */
 int64_t lt_model_config_pixel_width(const lt_model_config *c);
 #endif

@@ -8,17 +8,22 @@
 
 /** One parameter. `id` is its place in model->params, which is the order of the published model's named_parameters(). */
 typedef struct lt_param {
-    const char *name;           /* the full published name: "model.language_model.norm.weight" */
-    const char *const *aliases; /* other names of the same buffer: "lm_head.weight" of a tied model */
+    const char *name; /* the full published name: "model.language_model.norm.weight" */
+    const char *const
+        *aliases; /* other names of the same buffer: "lm_head.weight" of a tied model */
     int32_t n_aliases;
     int32_t id;
     int32_t rank;
     int64_t dim[LT_MAX_DIMS];
     int64_t n_elems;
     lt_init init;
+    double std;     /* of LT_INIT_NORMAL: the initializer_range of its part of the model */
     bool trainable; /* false once frozen, and for a parameter that no block reads */
-    bool in_use;    /* some block reads it (a deepstack merger beyond the last layer is stored and never read) */
+    bool
+        in_use; /* some block reads it (a deepstack merger beyond the last layer is stored and never read) */
 } lt_param;
+
+enum { LT_MAX_BLOCKS = 4096 };
 
 /** Output `output` of block `block`. */
 typedef struct lt_edge {
@@ -28,12 +33,32 @@ typedef struct lt_edge {
 /** What a block is for. Training leaves LOGITS out; looking at logits (eval, generate) leaves LOSS out. */
 typedef enum lt_block_role { LT_BLOCK_BODY, LT_BLOCK_LOSS, LT_BLOCK_LOGITS } lt_block_role;
 
+/** Which line of lt_flops a block's products go to. NONE: look-ups and elementwise work, not counted. */
+typedef enum lt_part {
+    LT_PART_NONE,
+    LT_PART_TEXT,
+    LT_PART_HEAD,
+    LT_PART_VISION,
+    LT_PART_PATCH_EMBED,
+    LT_PART_MERGERS
+} lt_part;
+
+/** What the FLOPs of a block kind are counted from: every matrix among its parameters, once per row, and attention. */
+typedef struct lt_kind_cost {
+    lt_part part;
+    lt_extent rows;          /* TOKENS, PATCHES or MERGED */
+    int64_t attention_width; /* heads * head_dim; 0: no attention */
+    bool causal;
+    const char *table; /* the parameter that is looked up, not multiplied; NULL: none */
+} lt_kind_cost;
+
 /** One block: a kind, the parameters bound to it and where its inputs come from. */
 typedef struct lt_block {
     const char *name;          /* module path: "model.language_model.layers.7" */
     const lt_block_kind *kind; /* shared by all blocks that differ in parameters alone */
-    const int32_t *params;     /* [kind->n_params] ids, in the order of kind->params */
-    const lt_edge *inputs;     /* [kind->n_in]; each names an earlier block */
+    const lt_kind_cost *cost;
+    const int32_t *params; /* [kind->n_params] ids, in the order of kind->params */
+    const lt_edge *inputs; /* [kind->n_in]; each names an earlier block */
     lt_block_role role;
 } lt_block;
 
@@ -45,9 +70,11 @@ typedef struct lt_model {
     int32_t n_blocks;
     const lt_block_kind *const *kinds;
     int32_t n_kinds;
-    int32_t loss_block, logits_block; /* they share the head's parameter and the final norm's output */
-    int32_t embed_param, head_param;  /* one id when the head is tied */
-    bool tied;                        /* the head is the embedding: decided when the model was built, not by the file's flag */
+    int32_t loss_block,
+        logits_block; /* they share the head's parameter and the final norm's output */
+    int32_t embed_param, head_param; /* one id when the head is tied */
+    bool
+        tied; /* the head is the embedding: decided when the model was built, not by the file's flag */
     int64_t pixel_width, vocab;
     struct lt_model_store *store; /* the model's own memory and name map */
 } lt_model;
@@ -67,12 +94,19 @@ lt_tensor lt_param_tensor(const lt_param *param, lt_dtype dtype);
 const char *lt_model_head_name(const lt_model_config *config);
 
 /**
+ * The capacity of a batch's bucket for this model: lt_extents_bucket, but patches stay merge * merge times the merged tokens, as
+ * the graphs need them.
+ */
+lt_extents lt_model_capacity(const lt_model *model, const lt_extents *real);
+
+/**
  * Freeze all parameters under the modules that a pattern matches. A module path is any dotted prefix of a parameter's name or of
  * an alias (the root is ""), so that "lm_head" freezes a tied embedding too. Patterns as in spec config-trainer-checkpoint 1.2.
  * out      hits (may be NULL): [n] how many parameters lie under modules that pattern i matches; 0 is a dead pattern
  * errors   LT_ERR_CONFIG: a pattern that is malformed
  */
-LT_NODISCARD lt_status lt_model_freeze(lt_model *model, const char *const *patterns, int64_t n, int64_t *hits);
+LT_NODISCARD lt_status lt_model_freeze(lt_model *model, const char *const *patterns, int64_t n,
+                                       int64_t *hits);
 /** All module paths in order of first appearance, the root left out: pushes const char * (they live as long as the model). */
 LT_NODISCARD lt_status lt_model_modules(const lt_model *model, lt_vec *paths);
 
@@ -93,10 +127,11 @@ int64_t lt_model_total(const lt_model *model, bool trainable_only);
 void lt_model_needs_grad(const lt_model *model, bool *needs);
 
 /**
- * Initial values of elements [first, first + n) of a parameter: normal with mean 0 and the config's initializer_range, or 0, or 1.
+ * Initial values of elements [first, first + n) of a parameter: normal with mean 0 and deviation param->std, or 0, or 1.
  * A value depends on (seed, name, index) alone. source: spec/models.md 11
  */
-void lt_model_init_values(const lt_model *model, const lt_param *param, uint64_t seed, int64_t first, int64_t n, float *out);
+void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, int64_t n,
+                          float *out);
 
 /** The work of one step: counts of a batch, summed over micro-batches. Squares are per segment: the sum of n_s * n_s. */
 typedef struct lt_work {
@@ -108,11 +143,13 @@ void lt_work_add(lt_work *work, const lt_batch_view *batch);
 
 /** Model FLOPs (multiply and add apart) of a step; never recompute. source: spec/models.md 10.1; the head counts all tokens. */
 typedef struct lt_flops {
-    double text, text_attention, head;                              /* forward; causal attention at one half of the square */
-    double vision, vision_attention, patch_embed, mergers;          /* forward; mergers per merged token */
-    double forward;                                                 /* their sum */
-    double step;  /* forward, plus a product for each weight gradient and each input gradient that is needed */
-    double plain; /* the count that common scripts print: 3 (text + attention + head) + vision blocks (x 3 unless frozen) */
+    double text, text_attention, head; /* forward; causal attention at one half of the square */
+    double vision, vision_attention, patch_embed, mergers; /* forward; mergers per merged token */
+    double forward;                                        /* their sum */
+    double
+        step; /* forward, plus a product for each weight gradient and each input gradient that is needed */
+    double
+        plain; /* the count that common scripts print: 3 (text + attention + head) + vision blocks (x 3 unless frozen) */
 } lt_flops;
 lt_flops lt_model_flops(const lt_model *model, const lt_work *work);
 #endif

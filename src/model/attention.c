@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal attention with grouped heads, a norm per head and rotary positions.
+#include "model/attention.h"
+#include "op/attention.h"
+#include "op/linear.h"
+#include "op/qk_norm_rope.h"
+
+lt_val lt_decoder_attention(lt_builder *b, lt_val h, lt_val table, const lt_text_config *c)
+{
+    const int32_t heads = (int32_t)c->heads, kv_heads = (int32_t)c->kv_heads;
+    lt_val q = lt_linear(b, h, "self_attn.q_proj");
+    lt_val k = lt_linear(b, h, "self_attn.k_proj");
+    lt_val v = lt_linear(b, h, "self_attn.v_proj");
+    q = lt_qk_norm_rope(b, q, lt_param_of(b, "self_attn.q_norm.weight"), table, heads, c->eps);
+    k = lt_qk_norm_rope(b, k, lt_param_of(b, "self_attn.k_norm.weight"), table, kv_heads, c->eps);
+    lt_val o = lt_attention(
+        b, q, k, v, (lt_attention_attr){.causal = true, .heads = heads, .kv_heads = kv_heads});
+    return lt_linear(b, lt_name(b, o, "attn_out"), "self_attn.o_proj");
+}

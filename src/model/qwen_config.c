@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of a Qwen3-VL config.json and the rules between them.
+#include "model/qwen_config.h"
+#include <stdio.h>
+#include <string.h>
+
+// Limits: what no published model comes near, and below which no product of dims overflows 64 bits.
+#define LAYERS_MAX 1024
+#define WIDTH_MAX 131072
+#define HEADS_MAX 1024
+#define HEAD_DIM_MAX 1024
+#define VOCAB_MAX 16777216
+#define PATCH_MAX 128
+#define FEW 16 // channels, temporal patch, merge
+#define POSITION_ROWS_MAX 4194304
+#define EXPERTS_MAX 65536
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+#define AT(type, member) .offset = offsetof(type, member)
+#define INT LT_FIELD_INT
+#define REAL LT_FIELD_REAL
+#define BOOL LT_FIELD_BOOL
+
+static const lt_json_field text_fields[] = {
+    {"hidden_size", NULL, INT, AT(lt_text_config, hidden), .required = true, .min = 1,
+     .max = WIDTH_MAX},
+    {"num_hidden_layers", NULL, INT, AT(lt_text_config, layers), .required = true, .min = 1,
+     .max = LAYERS_MAX},
+    {"num_attention_heads", NULL, INT, AT(lt_text_config, heads), .required = true, .min = 1,
+     .max = HEADS_MAX},
+    {"num_key_value_heads", NULL, INT, AT(lt_text_config, kv_heads), .min = 1,
+     .max = HEADS_MAX}, // absent: as many as heads
+    {"head_dim", NULL, INT, AT(lt_text_config, head_dim), .fallback = 128, .min = 2,
+     .max = HEAD_DIM_MAX},
+    {"intermediate_size", NULL, INT, AT(lt_text_config, intermediate), .required = true, .min = 1,
+     .max = WIDTH_MAX},
+    {"vocab_size", NULL, INT, AT(lt_text_config, vocab), .required = true, .min = 1,
+     .max = VOCAB_MAX},
+    {"max_position_embeddings", NULL, INT, AT(lt_text_config, max_position), .min = 1, .max = 1e9},
+    {"rms_norm_eps", NULL, REAL, AT(lt_text_config, eps), .fallback = 1e-6, .min = 0, .max = 1},
+    {"initializer_range", NULL, REAL, AT(lt_text_config, initializer_range), .fallback = 0.02,
+     .min = 0, .max = 10},
+};
+
+// The coefficient has been written on both levels: text_config's word counts first.
+static const lt_json_field moe_fields[] = {
+    {"num_experts", "num_local_experts", INT, AT(lt_moe_config, experts), .min = 0,
+     .max = EXPERTS_MAX},
+    {"num_experts_per_tok", NULL, INT, AT(lt_moe_config, experts_per_token), .min = 1,
+     .max = EXPERTS_MAX},
+    {"moe_intermediate_size", NULL, INT, AT(lt_moe_config, intermediate), .min = 1,
+     .max = WIDTH_MAX},
+    {"decoder_sparse_step", NULL, INT, AT(lt_moe_config, sparse_step), .fallback = 1, .min = 1,
+     .max = LAYERS_MAX},
+    {"norm_topk_prob", NULL, BOOL, AT(lt_moe_config, renormalise), .fallback = 1},
+    {"output_router_logits", NULL, BOOL, AT(lt_moe_config, router_logits), .in_outer = true},
+    {"router_aux_loss_coef", NULL, REAL, AT(lt_moe_config, aux_coef), .in_outer = true,
+     .fallback = 0.001, .min = 0, .max = 1e6},
+};
+
+static const lt_json_field vision_fields[] = {
+    {"hidden_size", NULL, INT, AT(lt_vision_config, hidden), .required = true, .min = 1,
+     .max = WIDTH_MAX},
+    {"depth", NULL, INT, AT(lt_vision_config, depth), .required = true, .min = 1,
+     .max = LAYERS_MAX},
+    {"num_heads", NULL, INT, AT(lt_vision_config, heads), .required = true, .min = 1,
+     .max = HEADS_MAX},
+    {"intermediate_size", NULL, INT, AT(lt_vision_config, intermediate), .required = true, .min = 1,
+     .max = WIDTH_MAX},
+    {"out_hidden_size", NULL, INT, AT(lt_vision_config, out_hidden), .required = true, .min = 1,
+     .max = WIDTH_MAX},
+    {"patch_size", NULL, INT, AT(lt_vision_config, patch), .fallback = 16, .min = 1,
+     .max = PATCH_MAX},
+    {"temporal_patch_size", NULL, INT, AT(lt_vision_config, temporal_patch), .fallback = 2,
+     .min = 1, .max = FEW},
+    {"spatial_merge_size", NULL, INT, AT(lt_vision_config, merge), .fallback = 2, .min = 1,
+     .max = FEW},
+    {"in_channels", NULL, INT, AT(lt_vision_config, channels), .fallback = 3, .min = 1, .max = FEW},
+    {"num_position_embeddings", NULL, INT, AT(lt_vision_config, position_rows), .fallback = 2304,
+     .min = 1, .max = POSITION_ROWS_MAX},
+    {"initializer_range", NULL, REAL, AT(lt_vision_config, initializer_range), .fallback = 0.02,
+     .min = 0, .max = 10},
+};
+
+static const lt_json_rule text_rules[] = {{"hidden_act", "silu"},
+                                          {"attention_bias", NULL},
+                                          {"attention_dropout", NULL},
+                                          {"use_sliding_window", NULL}};
+static const lt_json_rule vision_rules[] = {{"hidden_act", "gelu_pytorch_tanh"}};
+static const lt_json_rule text_rope_rules[] = {{"rope_type", "default"}};
+static const lt_json_rule vision_rope_rules[] = {{"rope_type", "axial"}};
+
+// A record of the rotary settings; an absent one is empty, so that every look-up in it finds nothing.
+static lt_status rope_record(const lt_json_scope *scope, const char *key, const char *path,
+                             json_t **out)
+{
+    json_t *v = json_object_get(scope->object, key);
+    if (v && !json_is_null(v) && !json_is_object(v))
+        return LT_FAIL(LT_ERR_CONFIG, "%s: %s is %s; it must be an object", scope->where, path,
+                       lt_json_print(v).s);
+    *out = json_is_object(v) ? v : NULL;
+    return LT_OK;
+}
+
+// rope_parameters is looked at first, then (theta alone) text_config itself, then rope_scaling.
+static lt_status read_text_rope(const lt_json_scope *text, lt_text_config *c)
+{
+    struct rope {
+        double theta;
+        bool interleaved;
+    } r = {0};
+    static const lt_json_field theta = {"rope_theta",           NULL,     REAL,
+                                        AT(struct rope, theta), .min = 1, .max = 1e15};
+    static const lt_json_field interleaved = {"mrope_interleaved", NULL, BOOL,
+                                              AT(struct rope, interleaved), .fallback = 1};
+    json_t *newer = NULL, *older = NULL;
+    LT_TRY(rope_record(text, "rope_parameters", "text_config.rope_parameters", &newer));
+    LT_TRY(rope_record(text, "rope_scaling", "text_config.rope_scaling", &older));
+    const lt_json_scope at[] = {
+        {.where = text->where, .object = newer, .path = "text_config.rope_parameters."},
+        *text,
+        {.where = text->where, .object = older, .path = "text_config.rope_scaling."},
+    };
+    for (size_t i = 0; i < COUNT(at) && r.theta < 1; i++)
+        LT_TRY(lt_json_read(&at[i], &theta, 1, &r));
+    if (r.theta < 1)
+        return LT_FAIL(
+            LT_ERR_CONFIG,
+            "%s: rope_theta is missing; it stands in text_config.rope_parameters or in text_config",
+            text->where);
+    const lt_json_scope *record = newer ? &at[0] : &at[2]; // everything else comes from one record
+    LT_TRY(lt_json_read(record, &interleaved, 1, &r));
+    if (!r.interleaved)
+        return LT_FAIL(
+            LT_ERR_UNSUPPORTED,
+            "%s: %smrope_interleaved is false, but Qwen3-VL's rotary sections are interleaved",
+            text->where, record->path);
+    LT_TRY(lt_json_hold(record, text_rope_rules, COUNT(text_rope_rules)));
+    static const int32_t published[3] = {24, 20, 20};
+    memcpy(c->mrope_section, published, sizeof published);
+    int32_t n = 3;
+    LT_TRY(lt_json_ints(record, "mrope_section", 0, HEAD_DIM_MAX, c->mrope_section, 3, &n));
+    const int64_t sum = (int64_t)c->mrope_section[0] + c->mrope_section[1] + c->mrope_section[2];
+    if (n != 3 || 2 * sum != c->head_dim)
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: %smrope_section has %d entries and the sum %lld; it must have 3, of "
+                       "sum head_dim / 2 = %lld",
+                       text->where, record->path, (int)n, (long long)sum,
+                       (long long)(c->head_dim / 2));
+    c->rope_theta = r.theta;
+    c->mrope_interleaved = r.interleaved;
+    return LT_OK;
+}
+
+static lt_status read_moe(const lt_json_scope *text, lt_text_config *c)
+{
+    lt_moe_config m = {0};
+    LT_TRY(lt_json_read(text, moe_fields, COUNT(moe_fields), &m));
+    LT_TRY(lt_json_ints(text, "mlp_only_layers", 0, LAYERS_MAX - 1, m.dense, LT_MAX_DENSE,
+                        &m.n_dense));
+    if (m.experts == 0)
+        return LT_OK;
+    if (m.experts_per_token < 1 || m.experts_per_token > m.experts)
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: text_config.num_experts_per_tok is %lld; it must be from 1 to the "
+                       "number of experts, %lld",
+                       text->where, (long long)m.experts_per_token, (long long)m.experts);
+    if (m.intermediate < 1)
+        return LT_FAIL(LT_ERR_CONFIG, "%s: text_config.moe_intermediate_size is missing",
+                       text->where);
+    c->moe = m;
+    return LT_OK;
+}
+
+static lt_status read_text(const lt_json_scope *text, lt_text_config *c)
+{
+    LT_TRY(lt_json_read(text, text_fields, COUNT(text_fields), c));
+    LT_TRY(lt_json_hold(text, text_rules, COUNT(text_rules)));
+    if (c->kv_heads == 0)
+        c->kv_heads = c->heads;
+    if (c->heads % c->kv_heads != 0)
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: text_config.num_attention_heads is %lld; it must be a multiple of "
+                       "num_key_value_heads, %lld",
+                       text->where, (long long)c->heads, (long long)c->kv_heads);
+    if (c->head_dim % 2 != 0)
+        return LT_FAIL(
+            LT_ERR_CONFIG,
+            "%s: text_config.head_dim is %lld; it must be even, since rotary pairs its halves",
+            text->where, (long long)c->head_dim);
+    if (c->heads * c->head_dim > WIDTH_MAX)
+        return LT_FAIL(
+            LT_ERR_CONFIG,
+            "%s: text_config.num_attention_heads x head_dim is %lld; it must be at most %d",
+            text->where, (long long)(c->heads * c->head_dim), WIDTH_MAX);
+    LT_TRY(read_text_rope(text, c));
+    return read_moe(text, c);
+}
+
+static lt_status check_deepstack(const lt_json_scope *vision, const lt_vision_config *c)
+{
+    for (int32_t i = 0; i < c->n_deepstack; i++) {
+        if (c->deepstack[i] >= c->depth)
+            return LT_FAIL(LT_ERR_CONFIG,
+                           "%s: vision_config.deepstack_visual_indexes[%d] is %d; it must be below "
+                           "depth, %lld",
+                           vision->where, (int)i, (int)c->deepstack[i], (long long)c->depth);
+        if (i > 0 && c->deepstack[i] <= c->deepstack[i - 1])
+            return LT_FAIL(
+                LT_ERR_CONFIG,
+                "%s: vision_config.deepstack_visual_indexes[%d] is %d; the indexes must ascend",
+                vision->where, (int)i, (int)c->deepstack[i]);
+    }
+    return LT_OK;
+}
+
+static lt_status read_vision(const lt_json_scope *vision, lt_vision_config *c)
+{
+    static const lt_json_field theta = {
+        "rope_theta",      NULL,     REAL,       AT(lt_vision_config, rope_theta),
+        .fallback = 10000, .min = 1, .max = 1e15};
+    LT_TRY(lt_json_read(vision, vision_fields, COUNT(vision_fields), c));
+    LT_TRY(lt_json_hold(vision, vision_rules, COUNT(vision_rules)));
+    c->eps = 1e-6; // in no file: the tower's definition has it
+    c->head_dim = c->hidden / c->heads;
+    if (c->hidden % c->heads != 0 || c->head_dim % 4 != 0)
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: vision_config.hidden_size is %lld; it must be num_heads, %lld, times a "
+                       "multiple of 4 (rotary has two axes)",
+                       vision->where, (long long)c->hidden, (long long)c->heads);
+    while (c->grid * c->grid < c->position_rows)
+        c->grid++;
+    if (c->grid * c->grid != c->position_rows)
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: vision_config.num_position_embeddings is %lld; it must be a square",
+                       vision->where, (long long)c->position_rows);
+    lt_json_scope rope = {.where = vision->where, .path = "vision_config.rope_parameters."};
+    LT_TRY(rope_record(vision, "rope_parameters", "vision_config.rope_parameters", &rope.object));
+    LT_TRY(lt_json_read(&rope, &theta, 1, c));
+    LT_TRY(lt_json_hold(&rope, vision_rope_rules, COUNT(vision_rope_rules)));
+    static const int32_t published[3] = {8, 16, 24};
+    memcpy(c->deepstack, published, sizeof published);
+    c->n_deepstack = 3;
+    LT_TRY(lt_json_ints(vision, "deepstack_visual_indexes", 0, LAYERS_MAX - 1, c->deepstack,
+                        LT_MAX_DEEPSTACK, &c->n_deepstack));
+    return check_deepstack(vision, c);
+}
+
+// tie_word_embeddings: the top level's word counts first, then text_config's; else the head has its own weight.
+static lt_status read_tied(const lt_json_scope *root, const lt_json_scope *text,
+                           lt_model_config *out)
+{
+    const struct {
+        const lt_json_scope *scope;
+        const char *key;
+    } places[] = {{root, "tie_word_embeddings"}, {text, "text_config.tie_word_embeddings"}};
+    static const lt_json_field tied = {"tie_word_embeddings", NULL, BOOL, AT(lt_model_config, tied),
+                                       .fallback = 0};
+    out->tied_key = "";
+    for (size_t i = 0; i < COUNT(places) && out->tied_key[0] == '\0'; i++) {
+        lt_json_path path;
+        if (!lt_json_find(places[i].scope, &tied, &path))
+            continue;
+        LT_TRY(lt_json_read(places[i].scope, &tied, 1, out));
+        out->tied_key = places[i].key;
+    }
+    return LT_OK;
+}
+
+static lt_status read_token(const lt_json_scope *scope, const char *key, int32_t fallback,
+                            int64_t below, int32_t *out)
+{
+    const lt_json_field f = {key,
+                             NULL,
+                             INT,
+                             0,
+                             .in_outer = true,
+                             .fallback = fallback,
+                             .min = fallback == LT_NO_TOKEN ? LT_NO_TOKEN : 0,
+                             .max = (double)(below - 1)};
+    int64_t id = 0;
+    LT_TRY(lt_json_read(scope, &f, 1, &id));
+    if (id >= below)
+        return LT_FAIL(
+            LT_ERR_CONFIG,
+            "%s: %s%s is missing, and the usual %lld is not below text_config.vocab_size, %lld",
+            scope->where, scope->path, key, (long long)id, (long long)below);
+    *out = (int32_t)id;
+    return LT_OK;
+}
+
+// eos_token_id is a number or a list of them.
+static lt_status read_eos(const lt_json_scope *text, lt_model_config *out)
+{
+    const lt_json_scope places[] = {*text,
+                                    {.where = text->where, .object = text->outer, .path = ""}};
+    for (size_t i = 0; i < COUNT(places) && out->n_eos == 0; i++) {
+        if (json_is_array(json_object_get(places[i].object, "eos_token_id"))) {
+            LT_TRY(lt_json_ints(&places[i], "eos_token_id", 0, INT32_MAX, out->eos, LT_MAX_EOS,
+                                &out->n_eos));
+            continue;
+        }
+        LT_TRY(read_token(&places[i], "eos_token_id", LT_NO_TOKEN, (int64_t)INT32_MAX + 1,
+                          &out->eos[0]));
+        out->n_eos = out->eos[0] != LT_NO_TOKEN;
+    }
+    return LT_OK;
+}
+
+static lt_status read_tokens(const lt_json_scope *root, const lt_json_scope *text,
+                             lt_model_config *out)
+{
+    const int64_t vocab = out->text.vocab, any = (int64_t)INT32_MAX + 1;
+    const struct {
+        const lt_json_scope *scope;
+        const char *key;
+        int32_t fallback, *to;
+        int64_t below;
+    } rows[] = {
+        {root, "image_token_id", 151655, &out->image_token, vocab},
+        {root, "video_token_id", 151656, &out->video_token, vocab},
+        {root, "vision_start_token_id", 151652, &out->vision_start, vocab},
+        {root, "vision_end_token_id", 151653, &out->vision_end, vocab},
+        {text, "bos_token_id", LT_NO_TOKEN, &out->bos, any},
+        {text, "pad_token_id", LT_NO_TOKEN, &out->pad, any},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        LT_TRY(read_token(rows[i].scope, rows[i].key, rows[i].fallback, rows[i].below, rows[i].to));
+    if (out->image_token == out->video_token)
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: image_token_id and video_token_id are both %d; they must differ",
+                       root->where, (int)out->image_token);
+    return read_eos(text, out);
+}
+
+// dtype (older: torch_dtype) of the stored weights, as text_config says or else the top level.
+static void read_dtype(const lt_json_scope *text, lt_model_config *out)
+{
+    static const lt_json_field f = {"dtype", "torch_dtype", .in_outer = true};
+    lt_json_path path;
+    json_t *v = lt_json_find(text, &f, &path);
+    snprintf(out->dtype, sizeof out->dtype, "%s", json_is_string(v) ? json_string_value(v) : "");
+}
+
+lt_status lt_qwen_read_config(const lt_json_scope *root, lt_model_config *out)
+{
+    static const lt_json_rule root_rules[] = {{"quantization_config", NULL}};
+    lt_json_scope text = {
+        .where = root->where, .outer = root->object, .path = "text_config.", .outer_path = ""};
+    lt_json_scope vision = {.where = root->where, .path = "vision_config."};
+    LT_TRY(lt_json_object(root, "text_config", &text.object));
+    LT_TRY(lt_json_object(root, "vision_config", &vision.object));
+    LT_TRY(lt_json_hold(root, root_rules, COUNT(root_rules)));
+    LT_TRY(read_text(&text, &out->text));
+    LT_TRY(read_vision(&vision, &out->vision));
+    if (out->vision.out_hidden != out->text.hidden)
+        return LT_FAIL(
+            LT_ERR_CONFIG,
+            "%s: vision_config.out_hidden_size is %lld; it must be text_config.hidden_size, %lld",
+            root->where, (long long)out->vision.out_hidden, (long long)out->text.hidden);
+    LT_TRY(read_tied(root, &text, out));
+    LT_TRY(read_tokens(root, &text, out));
+    read_dtype(&text, out);
+    return LT_OK;
+}
