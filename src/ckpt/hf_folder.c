@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a Hugging Face model folder: the index and its shards, or the single file, checked
-// against each other.
+// Opening a Hugging Face model folder: the index and its shards, or the single file, checked against each other.
 #include "ckpt/hf_folder.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -137,8 +136,7 @@ static lt_status open_shards(lt_hf *hf, json_t *weight_map)
     return LT_OK;
 }
 
-// A tensor of shard i: listed for it, listed for another shard (then that one counts), or not
-// listed at all.
+// A tensor of shard i: listed for it, listed for another shard (then that one counts), or not listed at all.
 static lt_status add_indexed(lt_hf *hf, const lt_st_tensor *t, const char *shard_name,
                              json_t *weight_map, const lt_log *log)
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hugging Face model folder: its weights by name, wherever their file is, and the small files
-// that go with them.
+// A Hugging Face model folder: its weights by name, and the small files that go with them.
 #ifndef LT_CKPT_HF_FOLDER_H
 #define LT_CKPT_HF_FOLDER_H
 
@@ -13,8 +12,7 @@
 
 typedef struct lt_hf lt_hf;
 
-/** config.json, tokenizer.json and their like: mapped, so that they outlive the folder's removal.
- */
+/** config.json, tokenizer.json and their like: mapped, so that they outlive the folder. */
 typedef struct lt_hf_asset {
     const char *name;
     const uint8_t *data;
@@ -28,8 +26,7 @@ bool lt_hf_has_weights(const char *dir);
  * files of the index. Tensors that the index doesn't list are taken too, with a note.
  *
  * errors   LT_ERR_NOT_FOUND: no such folder, neither file, a shard missing; LT_ERR_FORMAT: a
- * malformed file, a tensor that the index lists and its shard lacks; the message names file and
- * tensor
+ *          malformed file, a tensor that the index lists and its shard lacks; names file and tensor
  */
 LT_NODISCARD lt_status lt_hf_open(const char *dir, const lt_log *log, lt_hf **out);
 /** Only the small files: a folder for random weights. It has no tensors. */
@@ -55,7 +52,7 @@ const lt_st_tensor *lt_hf_find(const lt_hf *hf, const char *name);
 /**
  * Find, check and mark as used.
  * errors   LT_ERR_NOT_FOUND: names tensor and folder; LT_ERR_SHAPE, LT_ERR_DTYPE (not a float that
- * lathe reads): names tensor and file
+ *          lathe reads): names tensor and file
  */
 LT_NODISCARD lt_status lt_hf_need(lt_hf *hf, const char *name, int32_t rank, const int64_t *dim,
                                   const lt_st_tensor **out);

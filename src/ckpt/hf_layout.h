@@ -19,8 +19,7 @@ typedef struct lt_hf_layout {
     int64_t bytes, n_elems; /* of all tensors */
 } lt_hf_layout;
 
-/** Points into the plan and its source. errors: LT_ERR_FORMAT (a name twice), LT_ERR_SHAPE,
- * LT_ERR_MEMORY */
+/** Points into the plan and its source. errors: LT_ERR_FORMAT (a name twice), LT_ERR_SHAPE */
 LT_NODISCARD lt_status lt_hf_layout_init(lt_hf_layout *layout, const lt_hf_plan *plan);
 void lt_hf_layout_deinit(lt_hf_layout *layout);
 /** The text of model.safetensors.index.json, as transformers writes it. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving a model folder: weights by their layout, the index, the small files with their edits; all
-// read back.
+// Saving a model folder: weights by their layout, the index, the small files with their edits; all read back.
 #include "ckpt/hf_save.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -61,8 +60,7 @@ static bool names_a_dtype(const char *value, size_t len)
     return false;
 }
 
-// The last key of a path that is at the top or one level down, in a part's configuration
-// ("text_config.dtype").
+// The last key of a path that is at the top or one level down, in a part's configuration ("text_config.dtype").
 static const char *config_key(const char *path)
 {
     const char *dot = strchr(path, '.');
@@ -84,8 +82,7 @@ static const char *edit_config_value(void *ctx, const char *path, const char *va
     return NULL;
 }
 
-// config.json has to describe what is in the files: the dtype when it was asked for, and whether
-// the head is tied.
+// config.json has to describe what is in the files: the dtype when it was asked for, and whether the head is tied.
 static lt_status edit_config(lt_buf *text, const lt_hf_plan *plan)
 {
     lt_hf_plan copy = *plan;

@@ -29,24 +29,23 @@ typedef struct lt_hf_text {
     size_t bytes;
 } lt_hf_text;
 
-/** A value to be set in a small file: ("preprocessor_config.json", "size.longest_edge", "262144").
- * Nothing where there is no such file. */
+/**
+ * A value to be set in a small file: ("preprocessor_config.json", "size.longest_edge", "262144").
+ * Where there is no such file, nothing happens.
+ */
 typedef struct lt_hf_edit {
     const char *file, *path, *value; /* value: JSON */
 } lt_hf_edit;
 
-/** What config.json shall say of the head and the embedding, where it disagrees with the buffers.
- */
+/** What config.json shall say of head and embedding, where it disagrees with the buffers. */
 typedef enum lt_hf_tie { LT_HF_TIE_KEEP, LT_HF_TIED, LT_HF_UNTIED } lt_hf_tie;
 
 typedef struct lt_hf_plan {
     const lt_hf_item *items; /* [n_items] */
     int64_t n_items;
-    const lt_hf *source; /* names, shards, dtypes, unknown tensors, small files; NULL: none */
-    lt_dtype save_dtype; /* of all float items (save_ckpt_dtype); LT_N_DTYPES: each as in the file
-                            that it came from */
-    int64_t shard_bytes; /* limit of a file when the source has no weights; the format's custom is
-                            5e9 */
+    const lt_hf *source;     /* names, shards, dtypes, unknown tensors, small files; NULL: none */
+    lt_dtype save_dtype;     /* of all floats (save_ckpt_dtype); LT_N_DTYPES: as in the source */
+    int64_t shard_bytes;     /* limit of a file when the source has no weights; by custom 5e9 */
     const lt_hf_text *texts; /* [n_texts] */
     int64_t n_texts;
     const lt_hf_edit *edits; /* [n_edits] */
@@ -67,10 +66,9 @@ LT_NODISCARD lt_status lt_hf_measure(const lt_hf_plan *plan, int64_t *bytes);
  * the index. On failure nothing has changed and nothing is left.
  *
  * errors   LT_ERR_IO: no room (path and bytes), a write or read-back that failed, `dir` in the way;
- * LT_ERR_FORMAT: a name twice, an edit that can't be made; LT_ERR_DTYPE; what a fetch returns
+ *          LT_ERR_FORMAT: a name twice, an impossible edit; LT_ERR_DTYPE; what a fetch returns
  */
 LT_NODISCARD lt_status lt_hf_save(const char *dir, const lt_hf_plan *plan, const lt_log *log);
-/** The writing alone, into an empty folder that exists: for folders that get more files before they
- * are published. */
+/** The writing alone, into an empty folder that exists and may get more files. */
 LT_NODISCARD lt_status lt_hf_write(const char *dir, const lt_hf_plan *plan);
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders written beside and swapped in: DIR.tmp-PID until complete, DIR.old-PID for the moment
-// between two renames.
+// Folders written beside and swapped in: DIR.tmp-PID until complete, DIR.old-PID for the moment between two renames.
 #include "ckpt/publish.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -43,8 +42,7 @@ static lt_status existing_part(const char *path, lt_arena *arena, char **out)
 static lt_status check_room(const char *path, const char *at, int64_t bytes)
 {
     struct statvfs info;
-    // A file system that doesn't say (no blocks) is tried: a write that fails is reported all the
-    // same.
+    // A file system that doesn't say (no blocks) is tried: a write that fails is reported all the same.
     if (statvfs(at, &info) != 0 || info.f_blocks == 0)
         return LT_OK;
     uint64_t room;
@@ -116,8 +114,7 @@ static void forget_old(const char *path)
         lt_error_clear();
 }
 
-// For file systems without an exchange: a kill between the two renames is mended by
-// lt_publish_recover.
+// For file systems without an exchange: a kill between the two renames is mended by lt_publish_recover.
 static lt_status move_aside_and_in(const char *tmp, const char *dir, lt_arena *arena)
 {
     char *parent, *name, *aside, *path;
@@ -184,8 +181,7 @@ static long owner_of(const char *name, const char *mark, size_t *base_len)
     return strtol(digits, NULL, 10);
 }
 
-// Our own number counts as dead: a container's process often has the number of the one before, and
-// we are not saving now.
+// Our own number counts as dead: a container's process often has the number of the one before, and we are not saving now.
 static bool is_gone(long pid)
 {
     return pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder is written beside its place and swapped in when complete: whoever looks sees the old one
-// or the new one, whole.
+// Folders are written beside their place and swapped in when complete: one sees the old or the new.
 #ifndef LT_CKPT_PUBLISH_H
 #define LT_CKPT_PUBLISH_H
 
 #include "base/log.h"
 #include "base/memory.h"
 
-/** errors  LT_ERR_IO when the file system of `path` has less than `bytes` free: names the path and
- * both figures */
+/** errors  LT_ERR_IO when fewer than `bytes` are free where `path` will be: names both figures */
 LT_NODISCARD lt_status lt_publish_room(const char *path, int64_t bytes);
 
 /**
@@ -17,8 +15,7 @@ LT_NODISCARD lt_status lt_publish_room(const char *path, int64_t bytes);
  * errors   LT_ERR_IO
  */
 LT_NODISCARD lt_status lt_publish_begin(const char *dir, bool replace, lt_arena *arena, char **tmp);
-/** Bring the folder's entries to the disk and swap it into place; what stood there is removed after
- * the swap. */
+/** Bring the folder to the disk and swap it into place; what stood there is removed after that. */
 LT_NODISCARD lt_status lt_publish_commit(const char *tmp, const char *dir, bool replace);
 /** Remove the temporary; the error message of the failure that led here is kept. */
 void lt_publish_abort(const char *tmp);
