@@ -253,7 +253,7 @@ enum { MAX_PROGRAMS = 256 };
 
 static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, lt_loaded *out)
 {
-    const lt_extents capacity = lt_model_capacity(e->o.model, real);
+    const lt_extents capacity = lt_extents_bucket(real);
     for (int64_t i = 0; i < e->programs.n; i++) {
         *out = LT_AT(&e->programs, lt_loaded, i);
         if (out->program->opts.mode == mode && lt_extents_equal(&out->program->opts.capacity, &capacity))
