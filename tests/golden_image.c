@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// golden_image DIR...: compare decoded pictures and patch rows with DIR/NAME.npz for each DIR/images/NAME, byte by byte.
+// golden_image DIR...: compare decoded pictures and patch rows with DIR/NAME.npz for each
+// DIR/images/NAME, byte by byte.
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +19,12 @@ typedef struct limits {
 } limits;
 
 /** Where the first difference lies, and how many there are. */
-static bool same_bytes(const char *name, const char *key, const uint8_t *got, const lt_tensor *want, int64_t n)
+static bool same_bytes(const char *name, const char *key, const uint8_t *got, const lt_tensor *want,
+                       int64_t n)
 {
     if (want->dtype != LT_U8 || lt_n_elems(want) != n) {
-        printf("FAIL %s %s: %lld bytes, the golden array is %s\n", name, key, (long long)n, lt_shape_print(want).s);
+        printf("FAIL %s %s: %lld bytes, the golden array is %s\n", name, key, (long long)n,
+               lt_shape_print(want).s);
         return false;
     }
     const uint8_t *w = want->data;
@@ -32,8 +35,8 @@ static bool same_bytes(const char *name, const char *key, const uint8_t *got, co
             bad++;
         }
     if (bad > 0)
-        printf("FAIL %s %s: %lld of %lld bytes differ, first at %lld: %d instead of %d\n", name, key, (long long)bad,
-               (long long)n, (long long)first, got[first], w[first]);
+        printf("FAIL %s %s: %lld of %lld bytes differ, first at %lld: %d instead of %d\n", name,
+               key, (long long)bad, (long long)n, (long long)first, got[first], w[first]);
     else
         printf("ok   %s %s: %lld bytes\n", name, key, (long long)n);
     return bad == 0;
@@ -41,17 +44,18 @@ static bool same_bytes(const char *name, const char *key, const uint8_t *got, co
 
 static bool same_grid(const char *name, const char *key, lt_grid got, const lt_tensor *want)
 {
-    if (want != NULL && want->dtype == LT_I64 && lt_n_elems(want) == 3 && lt_load_int(want, 0) == got.t &&
-        lt_load_int(want, 1) == got.h && lt_load_int(want, 2) == got.w)
+    if (want != NULL && want->dtype == LT_I64 && lt_n_elems(want) == 3 &&
+        lt_load_int(want, 0) == got.t && lt_load_int(want, 1) == got.h &&
+        lt_load_int(want, 2) == got.w)
         return true;
-    printf("FAIL %s %s: grid %lld x %lld x %lld isn't the golden one\n", name, key, (long long)got.t, (long long)got.h,
-           (long long)got.w);
+    printf("FAIL %s %s: grid %lld x %lld x %lld isn't the golden one\n", name, key,
+           (long long)got.t, (long long)got.h, (long long)got.w);
     return false;
 }
 
 /** The patch rows of one processor; those that the golden file lacks are not compared. */
-static lt_status check_rows(const char *name, const lt_image *rgb, lt_image_processor p, const char *label, const lt_npz *npz,
-                            counts *c)
+static lt_status check_rows(const char *name, const lt_image *rgb, lt_image_processor p,
+                            const char *label, const lt_npz *npz, counts *c)
 {
     char key[64], grid_key[64];
     (void)snprintf(key, sizeof key, "%s.u8", label);
@@ -66,14 +70,16 @@ static lt_status check_rows(const char *name, const lt_image *rgb, lt_image_proc
     LT_TRY(lt_mem_alloc(&rows, (size_t)n, "patch rows"));
     const lt_status st = lt_image_rows(&p, rgb, LT_U8, rows);
     if (st == LT_OK) {
-        const bool ok = same_grid(name, key, grid, lt_npz_get(npz, grid_key)) && same_bytes(name, key, rows, want, n);
+        const bool ok = same_grid(name, key, grid, lt_npz_get(npz, grid_key)) &&
+                        same_bytes(name, key, rows, want, n);
         *(ok ? &c->passed : &c->failed) += 1;
     }
     lt_mem_free(rows);
     return st;
 }
 
-static lt_status check_all(const char *name, const lt_image *rgb, const limits *l, const lt_npz *npz, counts *c)
+static lt_status check_all(const char *name, const lt_image *rgb, const limits *l,
+                           const lt_npz *npz, counts *c)
 {
     static const struct {
         const char *label;
@@ -84,8 +90,8 @@ static lt_status check_all(const char *name, const lt_image *rgb, const limits *
         return LT_FAIL(LT_ERR_FORMAT, "the golden file has no array rgb");
     const bool shape = want->rank == 3 && want->dim[0] == rgb->h && want->dim[1] == rgb->w;
     if (!shape)
-        printf("FAIL %s rgb: %lld x %lld pixels, the golden array is %s\n", name, (long long)rgb->w, (long long)rgb->h,
-               lt_shape_print(want).s);
+        printf("FAIL %s rgb: %lld x %lld pixels, the golden array is %s\n", name, (long long)rgb->w,
+               (long long)rgb->h, lt_shape_print(want).s);
     const bool ok = shape && same_bytes(name, "rgb", rgb->px, want, rgb->h * rgb->w * 3);
     *(ok ? &c->passed : &c->failed) += 1;
     for (size_t i = 0; i < 2; i++) {
@@ -125,7 +131,8 @@ static void check_file(const char *dir, const char *name, const limits *l, count
 static limits limits_of(const char *dir)
 {
     char path[4096];
-    limits l = {.budget = {262144, 1024, LT_IMAGE_BICUBIC}, .processor = lt_image_processor_default()};
+    limits l = {.budget = {262144, 1024, LT_IMAGE_BICUBIC},
+                .processor = lt_image_processor_default()};
     (void)snprintf(path, sizeof path, "%s/images.json", dir);
     json_t *root = json_load_file(path, 0, NULL);
     const json_t *size = json_object_get(root, "processor_size");
@@ -174,7 +181,8 @@ int main(int argc, char **argv)
 {
     counts c = {0};
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: golden_image DIR...   with DIR/images/NAME and DIR/NAME.npz\n");
+        (void)fprintf(stderr,
+                      "usage: golden_image DIR...   with DIR/images/NAME and DIR/NAME.npz\n");
         return 2;
     }
     for (int i = 1; i < argc; i++)

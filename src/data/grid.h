@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** t temporal slices of h x w patches; a still picture has t = 1. h and w are multiples of the merge size. */
+/**
+ * t temporal slices of h x w patches; a still picture has t = 1. h and w are multiples of the merge
+ * size.
+ */
 typedef struct lt_grid {
     int64_t t, h, w;
 } lt_grid;

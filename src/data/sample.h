@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One encoded sample: ids, labels, the media that its placeholders stand for, and where it came from.
+// One encoded sample: ids, labels, the media that its placeholders stand for, and where it came
+// from.
 #ifndef LT_DATA_SAMPLE_H
 #define LT_DATA_SAMPLE_H
 
@@ -23,7 +24,10 @@ typedef struct lt_sample {
     int64_t record;   // number of the record in it, as messages print it
 } lt_sample;
 
-/** Ids of the vision tokens, from config.json (or by content from the tokenizer). -1 where a model has none. */
+/**
+ * Ids of the vision tokens, from config.json (or by content from the tokenizer). -1 where a model
+ * has none.
+ */
 typedef struct lt_vision_ids {
     int32_t image_pad, video_pad, vision_start;
 } lt_vision_ids;

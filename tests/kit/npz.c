@@ -10,7 +10,14 @@
 
 #include "base/file.h"
 
-enum { MAX_ENTRIES = 64, MAX_NAME = 128, END_BYTES = 22, CENTRAL_BYTES = 46, LOCAL_BYTES = 30, MAX_FILE = 1 << 30 };
+enum {
+    MAX_ENTRIES = 64,
+    MAX_NAME = 128,
+    END_BYTES = 22,
+    CENTRAL_BYTES = 46,
+    LOCAL_BYTES = 30,
+    MAX_FILE = 1 << 30
+};
 
 typedef struct array {
     char name[MAX_NAME];
@@ -52,14 +59,16 @@ static lt_status parse_npy(char *npy, uint64_t len, lt_tensor *out)
 {
     if (len < 10 || memcmp(npy, "\x93NUMPY", 6) != 0)
         return LT_FAIL(LT_ERR_FORMAT, "npz: an entry is no .npy");
-    const uint64_t head = npy[6] == 1 ? 10 : 12, text = npy[6] == 1 ? le(npy + 8, 2) : le(npy + 8, 4);
+    const uint64_t head = npy[6] == 1 ? 10 : 12,
+                   text = npy[6] == 1 ? le(npy + 8, 2) : le(npy + 8, 4);
     if (len < 12 || text > len - head)
         return LT_FAIL(LT_ERR_FORMAT, "npz: an entry's header is cut");
     char *header = npy + head;
     header[text - 1] = 0; // it ends in a newline
     const lt_dtype dtype = strstr(header, "|u1") != NULL ? LT_U8 : LT_I64;
     const char *shape = strstr(header, "'shape': (");
-    if ((dtype == LT_I64 && strstr(header, "<i8") == NULL) || strstr(header, "'fortran_order': True") || shape == NULL)
+    if ((dtype == LT_I64 && strstr(header, "<i8") == NULL) ||
+        strstr(header, "'fortran_order': True") || shape == NULL)
         return LT_FAIL(LT_ERR_FORMAT, "npz: only C-ordered u1 and i8 are read, not %s", header);
     int64_t dim[LT_MAX_DIMS];
     int rank = 0;
@@ -74,8 +83,8 @@ static lt_status parse_npy(char *npy, uint64_t len, lt_tensor *out)
     *out = lt_tensor_nd(dtype, rank, dim);
     out->data = npy + head + text;
     if (lt_tensor_bytes(out) != len - head - text)
-        return LT_FAIL(LT_ERR_FORMAT, "npz: an entry has %llu bytes, its shape %zu", (unsigned long long)(len - head - text),
-                       lt_tensor_bytes(out));
+        return LT_FAIL(LT_ERR_FORMAT, "npz: an entry has %llu bytes, its shape %zu",
+                       (unsigned long long)(len - head - text), lt_tensor_bytes(out));
     return LT_OK;
 }
 
@@ -84,7 +93,8 @@ static lt_status read_entry(lt_npz *z, const char *p, uint64_t left, uint64_t *u
 {
     if (left < CENTRAL_BYTES || le(p, 4) != 0x02014b50U || z->n == MAX_ENTRIES)
         return LT_FAIL(LT_ERR_FORMAT, "npz: bad central directory");
-    const uint64_t method = le(p + 10, 2), packed = le(p + 20, 4), bytes = le(p + 24, 4), at = le(p + 42, 4);
+    const uint64_t method = le(p + 10, 2), packed = le(p + 20, 4), bytes = le(p + 24, 4),
+                   at = le(p + 42, 4);
     const uint64_t name_len = le(p + 28, 2);
     *used = CENTRAL_BYTES + name_len + le(p + 30, 2) + le(p + 32, 2);
     if (*used > left || at + LOCAL_BYTES > z->file.len || name_len < 5 || name_len >= MAX_NAME)
@@ -93,7 +103,8 @@ static lt_status read_entry(lt_npz *z, const char *p, uint64_t left, uint64_t *u
     memcpy(a->name, p + CENTRAL_BYTES, name_len - 4); // without .npy
     const char *local = z->file.data + at;
     const uint64_t data = at + LOCAL_BYTES + le(local + 26, 2) + le(local + 28, 2);
-    if (data > z->file.len || packed > z->file.len - data || bytes > MAX_FILE || (method == 0 && packed != bytes))
+    if (data > z->file.len || packed > z->file.len - data || bytes > MAX_FILE ||
+        (method == 0 && packed != bytes))
         return LT_FAIL(LT_ERR_FORMAT, "npz: entry %s lies outside the file", a->name);
     void *npy = NULL;
     LT_TRY(lt_arena_take(z->arena, (size_t)bytes + 64, &npy));

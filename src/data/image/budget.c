@@ -50,7 +50,8 @@ static lt_status make_plan(const lt_image_budget *b, int64_t h, int64_t w, plan 
 {
     *p = (plan){.h = h, .w = w};
     if (!sound(p))
-        return LT_FAIL(LT_ERR_DATA, "a picture of %lld x %lld pixels is out of range", (long long)w, (long long)h);
+        return LT_FAIL(LT_ERR_DATA, "a picture of %lld x %lld pixels is out of range", (long long)w,
+                       (long long)h);
     if (h * w > b->max_pixels)
         add_scaled(p, b->max_pixels);
     if (sound(p) && p->h * p->w < b->min_pixels)
@@ -63,19 +64,22 @@ static lt_status make_plan(const lt_image_budget *b, int64_t h, int64_t w, plan 
         add(p, p->w * TO_ASPECT, p->w, true);
     if (!sound(p))
         return LT_FAIL(LT_ERR_DATA,
-                       "a picture of %lld x %lld pixels comes to %lld x %lld under image_max_pixels %lld and image_min_pixels "
+                       "a picture of %lld x %lld pixels comes to %lld x %lld under "
+                       "image_max_pixels %lld and image_min_pixels "
                        "%lld: sides must stay above 0 and pixels within %d",
-                       (long long)w, (long long)h, (long long)p->w, (long long)p->h, (long long)b->max_pixels,
-                       (long long)b->min_pixels, LT_IMAGE_MAX_PIXELS);
+                       (long long)w, (long long)h, (long long)p->w, (long long)p->h,
+                       (long long)b->max_pixels, (long long)b->min_pixels, LT_IMAGE_MAX_PIXELS);
     return LT_OK;
 }
 
 lt_image_budget lt_image_budget_default(void)
 {
-    return (lt_image_budget){.max_pixels = 768 * 768, .min_pixels = 32 * 32, .filter = LT_IMAGE_BICUBIC};
+    return (lt_image_budget){
+        .max_pixels = 768 * 768, .min_pixels = 32 * 32, .filter = LT_IMAGE_BICUBIC};
 }
 
-lt_status lt_image_budget_size(const lt_image_budget *budget, int64_t h, int64_t w, int64_t *out_h, int64_t *out_w)
+lt_status lt_image_budget_size(const lt_image_budget *budget, int64_t h, int64_t w, int64_t *out_h,
+                               int64_t *out_w)
 {
     plan p;
     LT_TRY(make_plan(budget, h, w, &p));
@@ -88,15 +92,21 @@ static lt_status decode(const uint8_t *bytes, size_t len, const char *name, lt_n
 {
     lt_image_info info = {0};
     LT_TRY(lt_image_probe_bytes(bytes, len, name, &info));
-    LT_TRY(info.format == LT_IMAGE_PNG ? lt_png_decode(bytes, len, name, out) : lt_jpeg_decode(bytes, len, name, out));
+    LT_TRY(info.format == LT_IMAGE_PNG ? lt_png_decode(bytes, len, name, out)
+                                       : lt_jpeg_decode(bytes, len, name, out));
     if (out->h != info.h || out->w != info.w)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s: its header says %lld x %lld pixels, its decoder %lld x %lld", name,
-                       (long long)info.w, (long long)info.h, (long long)out->w, (long long)out->h);
+        return LT_FAIL(LT_ERR_FORMAT,
+                       "picture %s: its header says %lld x %lld pixels, its decoder %lld x %lld",
+                       name, (long long)info.w, (long long)info.h, (long long)out->w,
+                       (long long)out->h);
     return LT_OK;
 }
 
-/** Steps on the native mode, conversion, steps on RGB; n ends up empty or with what it holds last. */
-static lt_status regularise(lt_native *n, const lt_image_budget *budget, const char *name, lt_image *out)
+/**
+ * Steps on the native mode, conversion, steps on RGB; n ends up empty or with what it holds last.
+ */
+static lt_status regularise(lt_native *n, const lt_image_budget *budget, const char *name,
+                            lt_image *out)
 {
     plan p;
     int i = 0;
@@ -117,7 +127,8 @@ static lt_status regularise(lt_native *n, const lt_image_budget *budget, const c
     return LT_OK;
 }
 
-lt_status lt_image_load_bytes(const void *bytes, size_t len, const char *name, const lt_image_budget *budget, lt_image *out)
+lt_status lt_image_load_bytes(const void *bytes, size_t len, const char *name,
+                              const lt_image_budget *budget, lt_image *out)
 {
     lt_native native = {0};
     lt_image image = {0};

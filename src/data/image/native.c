@@ -35,8 +35,9 @@ static lt_status take_pixels(int64_t h, int64_t w, int pixel_bytes, const char *
     void *memory = NULL;
     int64_t n = 0;
     if (h < 1 || w < 1 || !lt_mul_i64(h, w, &n) || n > LT_IMAGE_MAX_PIXELS)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s: %lld x %lld pixels are out of range, 1 to %d are the rule", name,
-                       (long long)w, (long long)h, LT_IMAGE_MAX_PIXELS);
+        return LT_FAIL(LT_ERR_FORMAT,
+                       "picture %s: %lld x %lld pixels are out of range, 1 to %d are the rule",
+                       name, (long long)w, (long long)h, LT_IMAGE_MAX_PIXELS);
     LT_TRY(lt_mem_alloc(&memory, (size_t)n * (size_t)pixel_bytes, "picture"));
     *px = memory;
     return LT_OK;
@@ -94,7 +95,8 @@ static lt_status resize_pixels(const lt_native *n, int64_t h, int64_t w, bool ne
     if (nearest)
         return lt_resample_nearest(n->px, n->h, n->w, m->pixel_bytes, h, w, out);
     if (n->mode == LT_MODE_GREY16) // lt_mem_alloc's alignment makes the casts sound
-        return lt_resample_u16((const uint16_t *)(const void *)n->px, n->h, n->w, h, w, (uint16_t *)(void *)out);
+        return lt_resample_u16((const uint16_t *)(const void *)n->px, n->h, n->w, h, w,
+                               (uint16_t *)(void *)out);
     if (m->alpha)
         premultiply(n->px, n->h * n->w, m->n_colours);
     LT_TRY(lt_resample_u8(n->px, n->h, n->w, m->pixel_bytes, LT_CUBIC_PILLOW, h, w, out));
@@ -103,13 +105,15 @@ static lt_status resize_pixels(const lt_native *n, int64_t h, int64_t w, bool ne
     return LT_OK;
 }
 
-lt_status lt_native_resize(lt_native *n, int64_t h, int64_t w, lt_image_filter filter, const char *name)
+lt_status lt_native_resize(lt_native *n, int64_t h, int64_t w, lt_image_filter filter,
+                           const char *name)
 {
     if (h == n->h && w == n->w)
         return LT_OK; // a copy, alpha untouched
     uint8_t *px = NULL;
     LT_TRY(take_pixels(h, w, modes[n->mode].pixel_bytes, name, &px));
-    const lt_status st = resize_pixels(n, h, w, filter == LT_IMAGE_NEAREST || modes[n->mode].nearest_only, px);
+    const lt_status st =
+        resize_pixels(n, h, w, filter == LT_IMAGE_NEAREST || modes[n->mode].nearest_only, px);
     if (st != LT_OK) {
         lt_mem_free(px);
         return st;

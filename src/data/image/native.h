@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoded picture in the mode that Pillow would give it, before conversion to RGB. Internal to image/.
+// A decoded picture in the mode that Pillow would give it, before conversion to RGB. Internal to
+// image/.
 #ifndef LT_DATA_IMAGE_NATIVE_H
 #define LT_DATA_IMAGE_NATIVE_H
 
@@ -14,7 +15,8 @@ enum {
     LT_IMAGE_MAX_GARBAGE = 1 << 16,        // bytes between JPEG segments
     LT_IMAGE_MAX_SCANS = 1000,             // of a progressive JPEG
     LT_IMAGE_MAX_DEFLATE_RATIO = 1032 + 8, // bytes that one compressed byte can stand for
-    LT_IMAGE_MAX_BLOCK_PIXELS = 2048,      // pixels that one byte of Huffman-coded JPEG can stand for: a bit a block of 256
+    LT_IMAGE_MAX_BLOCK_PIXELS =
+        2048, // pixels that one byte of Huffman-coded JPEG can stand for: a bit a block of 256
 };
 
 typedef enum lt_image_mode {
@@ -40,15 +42,25 @@ typedef struct lt_native {
 /** Bytes of a pixel. */
 int lt_native_pixel_bytes(lt_image_mode mode);
 /** Zeroed pixels of that size. errors: LT_ERR_FORMAT above the pixel limit, LT_ERR_MEMORY */
-LT_NODISCARD lt_status lt_native_take(lt_native *n, lt_image_mode mode, int64_t h, int64_t w, const char *name);
+LT_NODISCARD lt_status lt_native_take(lt_native *n, lt_image_mode mode, int64_t h, int64_t w,
+                                      const char *name);
 void lt_native_deinit(lt_native *n);
 
-/** One decoder a file. *out was {0}; on failure its pixels may be set: deinit it. Sizes were checked by the probe. */
-LT_NODISCARD lt_status lt_jpeg_decode(const uint8_t *bytes, size_t len, const char *name, lt_native *out);
-LT_NODISCARD lt_status lt_png_decode(const uint8_t *bytes, size_t len, const char *name, lt_native *out);
+/**
+ * One decoder a file. *out was {0}; on failure its pixels may be set: deinit it. Sizes were checked
+ * by the probe.
+ */
+LT_NODISCARD lt_status lt_jpeg_decode(const uint8_t *bytes, size_t len, const char *name,
+                                      lt_native *out);
+LT_NODISCARD lt_status lt_png_decode(const uint8_t *bytes, size_t len, const char *name,
+                                     lt_native *out);
 
-/** Resize in the native mode: nearest where asked for or where the mode knows nothing else, alpha premultiplied. */
-LT_NODISCARD lt_status lt_native_resize(lt_native *n, int64_t h, int64_t w, lt_image_filter filter, const char *name);
+/**
+ * Resize in the native mode: nearest where asked for or where the mode knows nothing else, alpha
+ * premultiplied.
+ */
+LT_NODISCARD lt_status lt_native_resize(lt_native *n, int64_t h, int64_t w, lt_image_filter filter,
+                                        const char *name);
 /** Pillow's convert("RGB"). Takes n's pixels when they are RGB already. */
 LT_NODISCARD lt_status lt_native_to_rgb(lt_native *n, lt_image *out);
 #endif

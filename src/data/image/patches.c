@@ -5,13 +5,15 @@
 #include "data/image/native.h"
 #include "data/image/resample.h"
 
-lt_status lt_image_resize(const lt_image_processor *p, const lt_image *in, int64_t h, int64_t w, lt_image *out)
+lt_status lt_image_resize(const lt_image_processor *p, const lt_image *in, int64_t h, int64_t w,
+                          lt_image *out)
 {
     void *px = NULL;
     int64_t n = 0;
     if (h < 1 || w < 1 || !lt_mul_i64(h, w, &n) || n > LT_IMAGE_MAX_PIXELS)
-        return LT_FAIL(LT_ERR_SHAPE, "cannot resize a picture to %lld x %lld: 1 to %d pixels are the rule", (long long)w,
-                       (long long)h, LT_IMAGE_MAX_PIXELS);
+        return LT_FAIL(LT_ERR_SHAPE,
+                       "cannot resize a picture to %lld x %lld: 1 to %d pixels are the rule",
+                       (long long)w, (long long)h, LT_IMAGE_MAX_PIXELS);
     LT_TRY(lt_mem_alloc(&px, (size_t)n * 3, "resized picture"));
     const lt_cubic cubic = p->resampler == LT_RESAMPLE_PILLOW ? LT_CUBIC_PILLOW : LT_CUBIC_TORCH;
     const lt_status st = lt_resample_u8(in->px, in->h, in->w, 3, cubic, h, w, px);
@@ -31,7 +33,8 @@ typedef struct table {
 } table;
 
 /**
- * source   torchvision's fused form: (v - mean*255) / (std*255) in float32; Pillow's: float32(v/255 in double), then float32
+ * source   torchvision's fused form: (v - mean*255) / (std*255) in float32; Pillow's: float32(v/255
+ *          in double), then float32
  */
 static void fill_table(const lt_image_processor *p, table *t)
 {
@@ -79,12 +82,15 @@ static void line_bf16(const table *t, int c, const uint8_t *px, int64_t n, void 
 
 static line_fn line_of(lt_dtype dtype)
 {
-    return dtype == LT_U8 ? line_u8 : dtype == LT_F32 ? line_f32 : dtype == LT_BF16 ? line_bf16 : NULL;
+    return dtype == LT_U8     ? line_u8
+           : dtype == LT_F32  ? line_f32
+           : dtype == LT_BF16 ? line_bf16
+                              : NULL;
 }
 
 /** One row: channels, then time (the same frame again and again), then y, then x. */
-static void fill_patch(const lt_image_processor *p, const table *t, line_fn line, size_t elem, const uint8_t *px, int64_t stride,
-                       uint8_t *out)
+static void fill_patch(const lt_image_processor *p, const table *t, line_fn line, size_t elem,
+                       const uint8_t *px, int64_t stride, uint8_t *out)
 {
     const size_t line_bytes = (size_t)p->patch * elem, frame = line_bytes * (size_t)p->patch;
     for (int c = 0; c < 3; c++) {
@@ -96,17 +102,21 @@ static void fill_patch(const lt_image_processor *p, const table *t, line_fn line
     }
 }
 
-lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized, lt_dtype dtype, void *rows)
+lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized, lt_dtype dtype,
+                           void *rows)
 {
     const int64_t block = p->patch * p->merge, stride = resized->w * 3;
     const line_fn line = line_of(dtype);
     table t;
     uint8_t *out = rows;
     if (line == NULL)
-        return LT_FAIL(LT_ERR_DTYPE, "patch rows are made as u8, f32 or bf16, not as %s", lt_dtype_name(dtype));
+        return LT_FAIL(LT_ERR_DTYPE, "patch rows are made as u8, f32 or bf16, not as %s",
+                       lt_dtype_name(dtype));
     if (resized->h < 1 || resized->w < 1 || resized->h % block != 0 || resized->w % block != 0)
-        return LT_FAIL(LT_ERR_SHAPE, "patches need sides that are multiples of %lld, got a picture of %lld x %lld",
-                       (long long)block, (long long)resized->w, (long long)resized->h);
+        return LT_FAIL(
+            LT_ERR_SHAPE,
+            "patches need sides that are multiples of %lld, got a picture of %lld x %lld",
+            (long long)block, (long long)resized->w, (long long)resized->h);
     fill_table(p, &t);
     const size_t elem = lt_dtype_bytes(dtype), row_bytes = elem * (size_t)lt_image_row_width(p);
     for (int64_t by = 0; by < resized->h; by += block)
@@ -119,7 +129,8 @@ lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized,
     return LT_OK;
 }
 
-lt_status lt_image_rows(const lt_image_processor *p, const lt_image *regularised, lt_dtype dtype, void *rows)
+lt_status lt_image_rows(const lt_image_processor *p, const lt_image *regularised, lt_dtype dtype,
+                        void *rows)
 {
     int64_t h = 0, w = 0;
     lt_image resized = {0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PNG through libpng, without gamma, transparency or palette expansion: the samples as Pillow holds them.
+// PNG through libpng, without gamma, transparency or palette expansion: the samples as Pillow holds
+// them.
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +45,9 @@ static void on_read(png_structp png, png_bytep out, size_t n)
     d->left -= n;
 }
 
-/** Transformations: whole bytes a sample, high byte of 16 bits except for plain grey; nothing else. */
+/**
+ * Transformations: whole bytes a sample, high byte of 16 bits except for plain grey; nothing else.
+ */
 static void set_transforms(decoder *d)
 {
     const int colour = png_get_color_type(d->png, d->info);
@@ -85,20 +88,25 @@ static void read_palette(decoder *d, lt_native *out)
 
 static lt_status check_ratio(const decoder *d, const char *name, size_t len)
 {
-    const uint64_t bits = (uint64_t)png_get_channels(d->png, d->info) * (uint64_t)png_get_bit_depth(d->png, d->info);
+    const uint64_t bits =
+        (uint64_t)png_get_channels(d->png, d->info) * (uint64_t)png_get_bit_depth(d->png, d->info);
     const uint64_t bytes = (bits * d->w + 7) / 8 * d->h;
     if (bytes / LT_IMAGE_MAX_DEFLATE_RATIO > len)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s is truncated: %zu bytes cannot hold %u x %u pixels", name, len, d->w, d->h);
+        return LT_FAIL(LT_ERR_FORMAT,
+                       "picture %s is truncated: %zu bytes cannot hold %u x %u pixels", name, len,
+                       d->w, d->h);
     return LT_OK;
 }
 
-static lt_status read_header(decoder *d, const uint8_t *bytes, size_t len, const char *name, lt_native *out)
+static lt_status read_header(decoder *d, const uint8_t *bytes, size_t len, const char *name,
+                             lt_native *out)
 {
     d->at = bytes;
     d->left = len;
     png_set_read_fn(d->png, d, on_read);
     png_set_user_limits(d->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    png_set_keep_unknown_chunks(d->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); // no text, no colour profiles
+    png_set_keep_unknown_chunks(d->png, PNG_HANDLE_CHUNK_NEVER, NULL,
+                                -1); // no text, no colour profiles
     png_set_crc_action(d->png, PNG_CRC_DEFAULT, PNG_CRC_QUIET_USE);
     png_set_option(d->png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
     png_set_benign_errors(d->png, 1);
@@ -111,7 +119,8 @@ static lt_status read_header(decoder *d, const uint8_t *bytes, size_t len, const
     d->passes = png_set_interlace_handling(d->png);
     png_read_update_info(d->png, d->info);
     LT_TRY(lt_native_take(out, d->mode, d->h, d->w, name));
-    LT_ASSERT(png_get_rowbytes(d->png, d->info) == (size_t)d->w * (size_t)lt_native_pixel_bytes(d->mode));
+    LT_ASSERT(png_get_rowbytes(d->png, d->info) ==
+              (size_t)d->w * (size_t)lt_native_pixel_bytes(d->mode));
     if (d->mode == LT_MODE_PALETTE)
         read_palette(d, out);
     return LT_OK;
@@ -133,7 +142,8 @@ static void widen(const decoder *d, lt_native *out)
     }
 }
 
-static lt_status guarded(decoder *d, const uint8_t *bytes, size_t len, const char *name, lt_native *out)
+static lt_status guarded(decoder *d, const uint8_t *bytes, size_t len, const char *name,
+                         lt_native *out)
 {
     if (setjmp(png_jmpbuf(d->png)) != 0) // NOLINT(cert-err52-cpp): libpng knows no other way out
         return LT_FAIL(LT_ERR_FORMAT, "picture %s cannot be decoded: %s", name, d->message);

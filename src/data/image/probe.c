@@ -126,7 +126,8 @@ static lt_image_format format_of(const uint8_t *head, size_t n)
 
 static lt_status truncated(const source *s, const char *what)
 {
-    return LT_FAIL(LT_ERR_FORMAT, "picture %s is truncated: its %zu bytes end inside the %s", s->name, s->len, what);
+    return LT_FAIL(LT_ERR_FORMAT, "picture %s is truncated: its %zu bytes end inside the %s",
+                   s->name, s->len, what);
 }
 
 static lt_status probe_png(source *s, lt_image_info *out)
@@ -137,7 +138,8 @@ static lt_status probe_png(source *s, lt_image_info *out)
     if (!ok)
         return truncated(s, "PNG header");
     if (be32(head + 8) != 13 || memcmp(head + 12, "IHDR", 4) != 0)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid PNG: its first chunk isn't IHDR", s->name);
+        return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid PNG: its first chunk isn't IHDR",
+                       s->name);
     out->w = be32(head + 16);
     out->h = be32(head + 20);
     return LT_OK;
@@ -158,7 +160,8 @@ static lt_status next_marker(source *s, size_t *at, uint8_t *marker)
             return LT_OK;
         }
     }
-    return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid JPEG: no marker where one has to be", s->name);
+    return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid JPEG: no marker where one has to be",
+                   s->name);
 }
 
 /** Frame header at `at` (its length field). */
@@ -170,12 +173,16 @@ static lt_status probe_frame(source *s, size_t at, uint8_t marker, lt_image_info
     if (!ok)
         return truncated(s, "JPEG frame header");
     if (marker != 0xc0 && marker != 0xc1 && marker != 0xc2 && marker != 0xc9 && marker != 0xca)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "picture %s: lossless and hierarchical JPEG (SOF%d) aren't read", s->name,
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "picture %s: lossless and hierarchical JPEG (SOF%d) aren't read", s->name,
                        marker - 0xc0);
     if (f[2] != 8)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "picture %s: JPEG with %d bits a sample isn't read, only 8", s->name, f[2]);
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "picture %s: JPEG with %d bits a sample isn't read, only 8", s->name, f[2]);
     if (f[7] != 1 && f[7] != 3 && f[7] != 4)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "picture %s: JPEG with %d components isn't read, only 1, 3 and 4", s->name, f[7]);
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "picture %s: JPEG with %d components isn't read, only 1, 3 and 4", s->name,
+                       f[7]);
     out->h = be16(f + 3);
     out->w = be16(f + 5);
     return LT_OK;
@@ -198,8 +205,10 @@ static lt_status probe_jpeg(source *s, lt_image_info *out)
         if (!ok)
             return truncated(s, "JPEG header");
         if (be16(length) < 2)
-            return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid JPEG: a segment's length is %u, at least 2 is the rule",
-                           s->name, be16(length));
+            return LT_FAIL(
+                LT_ERR_FORMAT,
+                "picture %s is no valid JPEG: a segment's length is %u, at least 2 is the rule",
+                s->name, be16(length));
         at += be16(length);
     }
     return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid JPEG: it has no frame header", s->name);
@@ -208,10 +217,11 @@ static lt_status probe_jpeg(source *s, lt_image_info *out)
 static lt_status check_size(const source *s, const lt_image_info *info)
 {
     if (info->h < 1 || info->w < 1 || info->h > INT32_MAX || info->w > INT32_MAX)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s has an impossible size: %lld x %lld", s->name, (long long)info->w,
-                       (long long)info->h);
+        return LT_FAIL(LT_ERR_FORMAT, "picture %s has an impossible size: %lld x %lld", s->name,
+                       (long long)info->w, (long long)info->h);
     if (info->h * info->w > LT_IMAGE_MAX_PIXELS)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s has %lld x %lld pixels: more than the limit of %d", s->name,
+        return LT_FAIL(LT_ERR_FORMAT,
+                       "picture %s has %lld x %lld pixels: more than the limit of %d", s->name,
                        (long long)info->w, (long long)info->h, LT_IMAGE_MAX_PIXELS);
     return LT_OK;
 }
@@ -227,10 +237,12 @@ static lt_status probe(source *s, lt_image_info *out)
     LT_TRY(fetch(s, 0, n, head, &ok));
     info.format = ok ? format_of(head, n) : LT_IMAGE_UNKNOWN;
     if (info.format == LT_IMAGE_UNKNOWN)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s is in no known format: JPEG and PNG are read", s->name);
+        return LT_FAIL(LT_ERR_FORMAT, "picture %s is in no known format: JPEG and PNG are read",
+                       s->name);
     if (info.format != LT_IMAGE_JPEG && info.format != LT_IMAGE_PNG)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "picture %s is a %s file, which isn't read: convert it to JPEG or PNG", s->name,
-                       lt_image_format_name(info.format));
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "picture %s is a %s file, which isn't read: convert it to JPEG or PNG",
+                       s->name, lt_image_format_name(info.format));
     LT_TRY(info.format == LT_IMAGE_PNG ? probe_png(s, &info) : probe_jpeg(s, &info));
     LT_TRY(check_size(s, &info));
     *out = info;
@@ -248,8 +260,8 @@ lt_status lt_image_probe(const char *path, lt_image_info *out)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat about;
     if (fd < 0)
-        return LT_FAIL(errno == ENOENT || errno == ENOTDIR ? LT_ERR_NOT_FOUND : LT_ERR_IO, "cannot open picture %s: %s", path,
-                       strerror(errno));
+        return LT_FAIL(errno == ENOENT || errno == ENOTDIR ? LT_ERR_NOT_FOUND : LT_ERR_IO,
+                       "cannot open picture %s: %s", path, strerror(errno));
     lt_status st;
     if (fstat(fd, &about) != 0) {
         st = LT_FAIL(LT_ERR_IO, "cannot read picture %s: %s", path, strerror(errno));

@@ -45,7 +45,8 @@ static const int_row ints[] = {
     {NULL, "max_pixels", AT(max_pixels), 1, INT64_C(1) << 40},
 };
 
-static lt_status read_int(const json_t *root, const char *path, const int_row *row, lt_image_processor *out)
+static lt_status read_int(const json_t *root, const char *path, const int_row *row,
+                          lt_image_processor *out)
 {
     const json_t *object = row->in == NULL ? root : json_object_get(root, row->in);
     const json_t *v = json_object_get(object, row->key);
@@ -53,14 +54,16 @@ static lt_status read_int(const json_t *root, const char *path, const int_row *r
         return LT_OK;
     const double d = json_number_value(v);
     if (!json_is_number(v) || d != floor(d) || d < (double)row->min || d > (double)row->max)
-        return LT_FAIL(LT_ERR_CONFIG, "%s: %s%s%s must be a whole number from %lld to %lld", path, row->in ? row->in : "",
-                       row->in ? "." : "", row->key, (long long)row->min, (long long)row->max);
+        return LT_FAIL(LT_ERR_CONFIG, "%s: %s%s%s must be a whole number from %lld to %lld", path,
+                       row->in ? row->in : "", row->in ? "." : "", row->key, (long long)row->min,
+                       (long long)row->max);
     const int64_t n = (int64_t)d;
     memcpy((char *)out + row->offset, &n, sizeof n);
     return LT_OK;
 }
 
-static lt_status read_three(const json_t *root, const char *path, const char *key, bool positive, double out[3])
+static lt_status read_three(const json_t *root, const char *path, const char *key, bool positive,
+                            double out[3])
 {
     const json_t *v = json_object_get(root, key);
     if (v == NULL || json_is_null(v))
@@ -82,14 +85,16 @@ static lt_status check_steps(const json_t *root, const char *path)
     static const char *const steps[] = {"do_resize", "do_rescale", "do_normalize"};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
         if (json_is_false(json_object_get(root, steps[i])))
-            return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: %s is false, and only true is supported", path, steps[i]);
+            return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: %s is false, and only true is supported", path,
+                           steps[i]);
     const json_t *filter = json_object_get(root, "resample");
     if (json_is_number(filter) && json_number_value(filter) != 3.0)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: resample is %g, and only 3 (bicubic) is supported", path,
-                       json_number_value(filter));
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: resample is %g, and only 3 (bicubic) is supported",
+                       path, json_number_value(filter));
     const json_t *factor = json_object_get(root, "rescale_factor");
     if (json_is_number(factor) && fabs(json_number_value(factor) * 255.0 - 1.0) > 1e-9)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: rescale_factor is %.17g, and only 1/255 is supported", path,
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "%s: rescale_factor is %.17g, and only 1/255 is supported", path,
                        json_number_value(factor));
     return LT_OK;
 }
@@ -103,8 +108,9 @@ static lt_status read_processor(const json_t *root, const char *path, lt_image_p
     LT_TRY(read_three(root, path, "image_mean", false, out->mean));
     LT_TRY(read_three(root, path, "image_std", true, out->std));
     if (out->min_pixels > out->max_pixels)
-        return LT_FAIL(LT_ERR_CONFIG, "%s: the smallest picture, %lld pixels, is larger than the largest, %lld", path,
-                       (long long)out->min_pixels, (long long)out->max_pixels);
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: the smallest picture, %lld pixels, is larger than the largest, %lld",
+                       path, (long long)out->min_pixels, (long long)out->max_pixels);
     return check_steps(root, path);
 }
 
@@ -121,8 +127,9 @@ static lt_status read_file(const char *path, const char *part, lt_image_processo
     if (part != NULL || json_object_get(root, "image_processor") != NULL)
         object = json_object_get(root, "image_processor");
     lt_image_processor p = lt_image_processor_default();
-    const lt_status st = object == NULL ? LT_FAIL(LT_ERR_FORMAT, "%s: it has no key image_processor", path)
-                                        : read_processor(object, path, &p);
+    const lt_status st = object == NULL
+                             ? LT_FAIL(LT_ERR_FORMAT, "%s: it has no key image_processor", path)
+                             : read_processor(object, path, &p);
     json_decref(root);
     if (st == LT_OK)
         *out = p;
@@ -142,7 +149,8 @@ lt_status lt_image_processor_open(const char *dir, lt_image_processor *out)
     else if (lt_file_exists(joint))
         st = read_file(joint, "image_processor", out);
     else
-        st = LT_FAIL(LT_ERR_NOT_FOUND, "%s has neither preprocessor_config.json nor processor_config.json", dir);
+        st = LT_FAIL(LT_ERR_NOT_FOUND,
+                     "%s has neither preprocessor_config.json nor processor_config.json", dir);
 done:
     lt_arena_destroy(arena);
     return st;
@@ -150,15 +158,20 @@ done:
 
 // ---------------------------------------------------------------- sizes
 
-lt_status lt_smart_resize(const lt_image_processor *p, int64_t h, int64_t w, int64_t *out_h, int64_t *out_w)
+lt_status lt_smart_resize(const lt_image_processor *p, int64_t h, int64_t w, int64_t *out_h,
+                          int64_t *out_w)
 {
     const int64_t factor = p->patch * p->merge;
     const double f = (double)factor, height = (double)h, width = (double)w, area = height * width;
-    if (h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || fmax(height, width) / fmin(height, width) > MAX_ASPECT)
-        return LT_FAIL(LT_ERR_DATA, "a picture of %lld x %lld pixels is out of proportion: its aspect must be at most %d",
-                       (long long)w, (long long)h, MAX_ASPECT);
+    if (h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX ||
+        fmax(height, width) / fmin(height, width) > MAX_ASPECT)
+        return LT_FAIL(
+            LT_ERR_DATA,
+            "a picture of %lld x %lld pixels is out of proportion: its aspect must be at most %d",
+            (long long)w, (long long)h, MAX_ASPECT);
     // nearbyint: halves to even, as Python's round
-    int64_t hb = (int64_t)nearbyint(height / f) * factor, wb = (int64_t)nearbyint(width / f) * factor;
+    int64_t hb = (int64_t)nearbyint(height / f) * factor,
+            wb = (int64_t)nearbyint(width / f) * factor;
     if (hb * wb > p->max_pixels) {
         const double b = sqrt(area / (double)p->max_pixels);
         hb = lt_max_i64(factor, (int64_t)floor(height / b / f) * factor);
@@ -170,7 +183,8 @@ lt_status lt_smart_resize(const lt_image_processor *p, int64_t h, int64_t w, int
     }
     if (hb < 1 || wb < 1)
         return LT_FAIL(LT_ERR_DATA,
-                       "a picture of %lld x %lld pixels rounds to nothing in units of %lld: raise image_min_pixels, or "
+                       "a picture of %lld x %lld pixels rounds to nothing in units of %lld: raise "
+                       "image_min_pixels, or "
                        "size.shortest_edge of the processor",
                        (long long)w, (long long)h, (long long)factor);
     *out_h = hb;
@@ -186,7 +200,8 @@ lt_status lt_image_grid_of_size(const lt_image_processor *p, int64_t h, int64_t 
     return LT_OK;
 }
 
-lt_status lt_image_grid(const lt_image_processor *p, const lt_image_budget *budget, int64_t h, int64_t w, lt_grid *out)
+lt_status lt_image_grid(const lt_image_processor *p, const lt_image_budget *budget, int64_t h,
+                        int64_t w, lt_grid *out)
 {
     int64_t rh = 0, rw = 0;
     LT_TRY(lt_image_budget_size(budget, h, w, &rh, &rw));

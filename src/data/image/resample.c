@@ -5,20 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "data/image/resample_passes.h"
+
 enum {
     PILLOW_BITS = 22, // 32 - 8 bits of a pixel - 2 of overshoot
-    LANES = 16,       // int32 sums carried together in the horizontal pass
-    STRIPE = 64,      // columns summed together in the vertical pass
+    LANES = LT_RESAMPLE_LANES,
+    STRIPE = LT_RESAMPLE_STRIPE,
 };
-
-/** Weights of one axis: output i is the sum over j < count[i] of in[first[i] + j] * weight[i*taps + j]. */
-typedef struct axis {
-    int64_t n_in, n_out, taps;
-    int64_t *first, *count; // [n_out]
-    double *weight;         // [n_out, taps]
-    int32_t *fixed;         // [n_out, taps] weight * 2^shift
-    int shift;
-} axis;
+typedef lt_resample_axis axis;
 
 static double cubic_pillow(double x)
 {
@@ -100,46 +94,33 @@ static inline uint8_t clip8(int32_t v)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-// ---------------------------------------------------------------- the passes, compiled twice: for any x86-64 and for AVX2
+// ---------------------------------------------------------------- the passes
 
-/** A group of rows side by side: lane = row * pitch + channel. */
-typedef struct rows16 {
-    const uint8_t *lanes; // [n_in, LANES]
-    uint8_t *out;         // first row of the group
-    int64_t out_stride;
-    int n_rows, pitch, channels;
-} rows16;
-
-__attribute__((always_inline)) static inline void horizontal_body(const axis *a, const rows16 *r)
+static void horizontal(const axis *a, const lt_resample_rows *r)
 {
-    const int32_t half = a->shift > 0 ? 1 << (a->shift - 1) : 0;
     for (int64_t x = 0; x < a->n_out; x++) {
         const int32_t *k = a->fixed + x * a->taps;
         const uint8_t *p = r->lanes + a->first[x] * LANES;
         int32_t sum[LANES];
-        uint8_t byte[LANES];
+        uint8_t lane[LANES];
         for (int l = 0; l < LANES; l++)
-            sum[l] = half;
+            sum[l] = lt_resample_half(a);
         for (int64_t j = 0; j < a->count[x]; j++)
             for (int l = 0; l < LANES; l++)
                 sum[l] += (int32_t)p[j * LANES + l] * k[j];
         for (int l = 0; l < LANES; l++)
-            byte[l] = clip8(sum[l] >> a->shift);
-        for (int y = 0; y < r->n_rows; y++)
-            for (int c = 0; c < r->channels; c++)
-                r->out[y * r->out_stride + x * r->channels + c] = byte[y * r->pitch + c];
+            lane[l] = clip8(sum[l] >> a->shift);
+        lt_resample_scatter(r, lane, x);
     }
 }
 
-/** Columns [x, x + STRIPE) of one output row. */
-__attribute__((always_inline)) static inline void stripe_body(const axis *a, int64_t y, const uint8_t *px, int64_t stride,
-                                                               uint8_t *out)
+static void stripe(const axis *a, int64_t y, const uint8_t *px, int64_t stride, uint8_t *out)
 {
     const int32_t *k = a->fixed + y * a->taps;
     const uint8_t *p = px + a->first[y] * stride;
     int32_t sum[STRIPE];
     for (int l = 0; l < STRIPE; l++)
-        sum[l] = a->shift > 0 ? 1 << (a->shift - 1) : 0;
+        sum[l] = lt_resample_half(a);
     for (int64_t j = 0; j < a->count[y]; j++)
         for (int l = 0; l < STRIPE; l++)
             sum[l] += (int32_t)p[j * stride + l] * k[j];
@@ -147,72 +128,57 @@ __attribute__((always_inline)) static inline void stripe_body(const axis *a, int
         out[l] = clip8(sum[l] >> a->shift);
 }
 
-static void horizontal_any(const axis *a, const rows16 *r)
-{
-    horizontal_body(a, r);
-}
-static void stripe_any(const axis *a, int64_t y, const uint8_t *px, int64_t stride, uint8_t *out)
-{
-    stripe_body(a, y, px, stride, out);
-}
+const lt_resample_passes lt_resample_passes_portable = {.horizontal = horizontal, .stripe = stripe};
 
-typedef struct passes {
-    void (*horizontal)(const axis *a, const rows16 *r);
-    void (*stripe)(const axis *a, int64_t y, const uint8_t *px, int64_t stride, uint8_t *out);
-} passes;
-
+const lt_resample_passes *lt_resample_passes_best(void)
+{
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void horizontal_avx2(const axis *a, const rows16 *r)
-{
-    horizontal_body(a, r);
-}
-__attribute__((target("avx2"))) static void stripe_avx2(const axis *a, int64_t y, const uint8_t *px, int64_t stride, uint8_t *out)
-{
-    stripe_body(a, y, px, stride, out);
-}
-static passes best_passes(void)
-{
     if (__builtin_cpu_supports("avx2"))
-        return (passes){horizontal_avx2, stripe_avx2};
-    return (passes){horizontal_any, stripe_any};
-}
-#else
-static passes best_passes(void)
-{
-    return (passes){horizontal_any, stripe_any};
-}
+        return &lt_resample_passes_avx2;
 #endif
+    return &lt_resample_passes_portable;
+}
 
-static lt_status pass_horizontal(lt_arena *arena, const axis *a, const uint8_t *px, int64_t h, int channels, uint8_t *out)
+// Three channels are copied as four bytes, the next pixel's first into the spare lane, but at the
+// end.
+static void interleave(const uint8_t *row, int64_t n, int channels, uint8_t *lane)
 {
-    const passes p = best_passes();
+    const int64_t whole = channels == 3 ? n - 1 : 0;
+    for (int64_t x = 0; x < whole; x++)
+        memcpy(lane + x * LANES, row + x * 3, 4);
+    for (int64_t x = whole; x < n; x++)
+        memcpy(lane + x * LANES, row + x * channels, (size_t)channels);
+}
+
+static lt_status pass_horizontal(lt_arena *arena, const axis *a, const uint8_t *px, int64_t h,
+                                 int channels, uint8_t *out)
+{
+    const lt_resample_passes *pass = lt_resample_passes_best();
     const int pitch = channels == 3 ? 4 : channels, group = LANES / pitch;
     void *memory = NULL;
     LT_TRY(lt_arena_take(arena, (size_t)(a->n_in * LANES), &memory));
     uint8_t *lanes = memory;
     for (int64_t y = 0; y < h; y += group) {
         const int n = (int)lt_min_i64(group, h - y);
-        for (int r = 0; r < n; r++) {
-            const uint8_t *row = px + (y + r) * a->n_in * channels;
-            uint8_t *lane = lanes + r * pitch;
-            for (int64_t x = 0; x < a->n_in; x++)
-                for (int c = 0; c < channels; c++)
-                    lane[x * LANES + c] = row[x * channels + c];
-        }
+        for (int r = 0; r < n; r++)
+            interleave(px + (y + r) * a->n_in * channels, a->n_in, channels, lanes + r * pitch);
         const int64_t stride = a->n_out * channels;
-        p.horizontal(a, &(rows16){lanes, out + y * stride, stride, n, pitch, channels});
+        pass->horizontal(a,
+                         &(lt_resample_rows){lanes, out + y * stride, stride, n, pitch, channels});
     }
     return LT_OK;
 }
 
-// Rows of `stride` bytes. Rows shorter than a stripe, and the last columns, go through a padded copy.
-static lt_status pass_vertical(lt_arena *arena, const axis *a, const uint8_t *px, int64_t stride, uint8_t *out)
+// Rows of `stride` bytes. Rows shorter than a stripe, and the last columns, go through a padded
+// copy.
+static lt_status pass_vertical(lt_arena *arena, const axis *a, const uint8_t *px, int64_t stride,
+                               uint8_t *out)
 {
-    const passes p = best_passes();
+    const lt_resample_passes *pass = lt_resample_passes_best();
     const int64_t whole = stride / STRIPE * STRIPE, rest = stride - whole;
     for (int64_t y = 0; y < a->n_out; y++)
         for (int64_t x = 0; x < whole; x += STRIPE)
-            p.stripe(a, y, px + x, stride, out + y * stride + x);
+            pass->stripe(a, y, px + x, stride, out + y * stride + x);
     if (rest == 0)
         return LT_OK;
     void *memory = NULL;
@@ -221,7 +187,7 @@ static lt_status pass_vertical(lt_arena *arena, const axis *a, const uint8_t *px
     for (int64_t y = 0; y < a->n_in; y++)
         memcpy(edge + y * STRIPE, px + y * stride + whole, (size_t)rest);
     for (int64_t y = 0; y < a->n_out; y++) {
-        p.stripe(a, y, edge, STRIPE, line);
+        pass->stripe(a, y, edge, STRIPE, line);
         memcpy(out + y * stride + whole, line, (size_t)rest);
     }
     return LT_OK;
@@ -234,8 +200,9 @@ static bool vertical_first(lt_cubic cubic, int64_t h, int64_t w, int64_t out_h)
     return cubic == LT_CUBIC_PILLOW && h > w * 100 && out_h < h;
 }
 
-static lt_status resample_axes(lt_arena *arena, const uint8_t *px, int64_t h, int64_t w, int channels, lt_cubic cubic,
-                               int64_t out_h, int64_t out_w, uint8_t *out)
+static lt_status resample_axes(lt_arena *arena, const uint8_t *px, int64_t h, int64_t w,
+                               int channels, lt_cubic cubic, int64_t out_h, int64_t out_w,
+                               uint8_t *out)
 {
     axis across = {0}, down = {0};
     void *between = NULL;
@@ -261,8 +228,8 @@ static lt_status resample_axes(lt_arena *arena, const uint8_t *px, int64_t h, in
     return pass_vertical(arena, &down, between, out_w * channels, out);
 }
 
-lt_status lt_resample_u8(const uint8_t *px, int64_t h, int64_t w, int channels, lt_cubic cubic, int64_t out_h, int64_t out_w,
-                         uint8_t *out)
+lt_status lt_resample_u8(const uint8_t *px, int64_t h, int64_t w, int channels, lt_cubic cubic,
+                         int64_t out_h, int64_t out_w, uint8_t *out)
 {
     LT_ASSERT(h > 0 && w > 0 && out_h > 0 && out_w > 0 && channels >= 1 && channels <= 4);
     if (out_h == h && out_w == w) {
@@ -278,7 +245,8 @@ lt_status lt_resample_u8(const uint8_t *px, int64_t h, int64_t w, int channels, 
 
 // ---------------------------------------------------------------- 16-bit grey
 
-// Pillow stores the two bytes of the rounded sum one by one, each clipped: a sum above 65535 keeps its low byte.
+// Pillow stores the two bytes of the rounded sum one by one, each clipped: a sum above 65535 keeps
+// its low byte.
 static uint16_t store16(double sum)
 {
     const int32_t v = (int32_t)(sum >= 0.0 ? sum + 0.5 : sum - 0.5);
@@ -286,8 +254,10 @@ static uint16_t store16(double sum)
     return (uint16_t)(high << 8 | low);
 }
 
-// n_lines lines; `step` apart inside a line, `line` apart between lines (of the input, of the output).
-static void pass16(const axis *a, const uint16_t *px, int64_t step, int64_t line, uint16_t *out, int64_t out_line, int64_t n_lines)
+// n_lines lines; `step` apart inside a line, `line` apart between lines (of the input, of the
+// output).
+static void pass16(const axis *a, const uint16_t *px, int64_t step, int64_t line, uint16_t *out,
+                   int64_t out_line, int64_t n_lines)
 {
     for (int64_t y = 0; y < n_lines; y++)
         for (int64_t i = 0; i < a->n_out; i++) {
@@ -298,8 +268,8 @@ static void pass16(const axis *a, const uint16_t *px, int64_t step, int64_t line
         }
 }
 
-static lt_status resample16_axes(lt_arena *arena, const uint16_t *px, int64_t h, int64_t w, int64_t out_h, int64_t out_w,
-                                 uint16_t *out)
+static lt_status resample16_axes(lt_arena *arena, const uint16_t *px, int64_t h, int64_t w,
+                                 int64_t out_h, int64_t out_w, uint16_t *out)
 {
     axis a = {0};
     void *memory = NULL;
@@ -322,7 +292,8 @@ static lt_status resample16_axes(lt_arena *arena, const uint16_t *px, int64_t h,
     return LT_OK;
 }
 
-lt_status lt_resample_u16(const uint16_t *px, int64_t h, int64_t w, int64_t out_h, int64_t out_w, uint16_t *out)
+lt_status lt_resample_u16(const uint16_t *px, int64_t h, int64_t w, int64_t out_h, int64_t out_w,
+                          uint16_t *out)
 {
     LT_ASSERT(h > 0 && w > 0 && out_h > 0 && out_w > 0);
     lt_arena *arena = NULL;
@@ -342,7 +313,8 @@ static void nearest_axis(int64_t n_in, int64_t n_out, int64_t *from)
         from[i] = lt_min_i64((int64_t)at, n_in - 1);
 }
 
-lt_status lt_resample_nearest(const uint8_t *px, int64_t h, int64_t w, int bytes, int64_t out_h, int64_t out_w, uint8_t *out)
+lt_status lt_resample_nearest(const uint8_t *px, int64_t h, int64_t w, int bytes, int64_t out_h,
+                              int64_t out_w, uint8_t *out)
 {
     LT_ASSERT(h > 0 && w > 0 && out_h > 0 && out_w > 0);
     void *memory = NULL;
@@ -352,7 +324,8 @@ lt_status lt_resample_nearest(const uint8_t *px, int64_t h, int64_t w, int bytes
     nearest_axis(w, out_w, col);
     for (int64_t y = 0; y < out_h; y++)
         for (int64_t x = 0; x < out_w; x++)
-            memcpy(out + (y * out_w + x) * bytes, px + (row[y] * w + col[x]) * bytes, (size_t)bytes);
+            memcpy(out + (y * out_w + x) * bytes, px + (row[y] * w + col[x]) * bytes,
+                   (size_t)bytes);
     lt_mem_free(memory);
     return LT_OK;
 }
