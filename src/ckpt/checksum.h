@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 64-bit checksum over bytes that arrive in pieces: written data is compared with what the disk
-// gives back.
+// A 64-bit checksum over bytes that arrive in pieces: what was written is compared with the disk.
 #ifndef LT_CKPT_CHECKSUM_H
 #define LT_CKPT_CHECKSUM_H
 
@@ -8,8 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Four lanes of 64 bits, so that one core keeps up with a disk. It never leaves the process, so
- * its bits may change. */
+/** Four lanes, so that one core keeps up with a disk. It never leaves the process: its bits may change. */
 typedef struct lt_sum {
     uint64_t lane[4];
     uint64_t n_bytes;
@@ -22,8 +20,7 @@ static inline void lt_sum_init(lt_sum *sum)
                              0x2545f4914f6cdd1dU}};
 }
 
-/* Each step maps lanes one to one for a given block: a single changed bit always changes the
- * result. */
+/* For a given block each step maps lanes one to one: a changed bit always changes the result. */
 static inline void lt_sum_block(lt_sum *sum, const uint8_t *block)
 {
     for (int i = 0; i < 4; i++) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as text: one recursive scanner that knows where each value begins and ends, and what path
-// leads to it.
+// JSON as text: one recursive scanner that knows where each value begins and ends, and what path leads to it.
 #include "ckpt/json_text.h"
 #include <stdio.h>
 #include <string.h>
@@ -195,8 +194,7 @@ typedef struct target {
     bool blocked;        // something on the way isn't an object
 } target;
 
-// Called children first, so the first holder of a path is the deepest; with a key twice the last
-// one counts, as for most readers.
+// Called children first, so the first holder of a path is the deepest; with a key twice the last one counts, as for most readers.
 static const char *find_target(void *ctx, const char *path, const char *value, size_t len)
 {
     target *t = ctx;

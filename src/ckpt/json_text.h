@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as text: quoting, and setting a value in place so that everything else of a file keeps its
-// bytes.
+// JSON as text: quoting, and setting a value in place while all else keeps its bytes.
 #ifndef LT_CKPT_JSON_TEXT_H
 #define LT_CKPT_JSON_TEXT_H
 
@@ -18,14 +17,14 @@ LT_NODISCARD lt_status lt_json_quote(lt_buf *out, const char *text);
 typedef const char *(*lt_json_visit)(void *ctx, const char *path, const char *value, size_t len);
 /**
  * Let `visit` change scalar values (objects and arrays are shown too, but only entered). Python's
- * NaN and Infinity are accepted. errors   LT_ERR_FORMAT: not JSON, or deeper than 64 levels. *text
- * is unchanged then.
+ * NaN and Infinity are accepted.
+ * errors   LT_ERR_FORMAT: not JSON, or deeper than 64 levels; *text is unchanged then
  */
 LT_NODISCARD lt_status lt_json_edit(lt_buf *text, lt_json_visit visit, void *ctx);
 /**
  * Set the value at a dotted path; objects on the way are made where they are missing. Unchanged
- * when it stands there already. errors   LT_ERR_FORMAT: not JSON, or the path leads through
- * something that isn't an object
+ * when it stands there already.
+ * errors   LT_ERR_FORMAT: not JSON, or the path leads through something that isn't an object
  */
 LT_NODISCARD lt_status lt_json_set(lt_buf *text, const char *path, const char *value);
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: the header's JSON to checked views. The bytes come from strangers: nothing is
-// computed before it is checked.
+// safetensors: the header's JSON to checked views. The bytes come from strangers: nothing is computed before it is checked.
 #include "ckpt/safetensors.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -219,8 +218,7 @@ static int by_place(const void *a, const void *b)
     return p->index < q->index ? -1 : 1;
 }
 
-// The ranges, in order, have to tile the data exactly: no overlap, no gap, no end before or after
-// the file's.
+// The ranges, in order, have to tile the data exactly: no overlap, no gap, no end before or after the file's.
 static lt_status check_cover(const lt_st *st, const placed *list, int64_t n, size_t have)
 {
     size_t at = 0;
@@ -435,8 +433,7 @@ lt_status lt_st_as_tensor(const lt_st_tensor *view, lt_tensor *out)
     return LT_OK;
 }
 
-// Elements at any alignment, through a small aligned buffer where the bytes can't be used as they
-// lie.
+// Elements at any alignment, through a small aligned buffer where the bytes can't be used as they lie.
 static void convert(const lt_st_tensor *view, const uint8_t *src, int64_t n, lt_dtype to, void *dst)
 {
     const size_t from_bytes = lt_dtype_bytes(view->dtype), to_bytes = lt_dtype_bytes(to);

@@ -33,12 +33,11 @@ typedef struct lt_st lt_st;
  *
  * source   https://github.com/huggingface/safetensors (format), and the checks of its Rust reader
  * errors   LT_ERR_NOT_FOUND, LT_ERR_IO, LT_ERR_FORMAT: cut short, malformed or duplicate entries, a
- * range that isn't the size of its shape, ranges that overlap, leave gaps or don't end where the
- * file does; the message names file and tensor
+ *          range that isn't the size of its shape, ranges that overlap, leave gaps or don't end
+ *          where the file does; the message names file and tensor
  */
 LT_NODISCARD lt_status lt_st_open(const char *path, lt_st **out);
-/** The same for bytes in memory, which must outlive *out. `path` is what messages call them
- * (copied). */
+/** The same for bytes in memory, which must outlive *out. `path`, copied, is for messages. */
 LT_NODISCARD lt_status lt_st_parse(const void *bytes, size_t len, const char *path, lt_st **out);
 void lt_st_close(lt_st *st);
 
@@ -55,22 +54,21 @@ const char *lt_st_meta(const lt_st *st, const char *key);
 
 /**
  * The view as a tensor without copying. Its data is NULL where the file doesn't align it for its
- * dtype: read it by lt_st_read. errors   LT_ERR_UNSUPPORTED: an unknown dtype, or more than
- * LT_MAX_DIMS dims
+ * dtype: read it by lt_st_read.
+ * errors   LT_ERR_UNSUPPORTED: an unknown dtype, or more than LT_MAX_DIMS dims
  */
 LT_NODISCARD lt_status lt_st_as_tensor(const lt_st_tensor *view, lt_tensor *out);
 /**
  * Elements [first, first + n) as dtype `to`, at any alignment. Floats convert to floats (nearest
- * even); other dtypes are copied. errors   LT_ERR_SHAPE: outside the tensor; LT_ERR_DTYPE: no such
- * conversion
+ * even); other dtypes are copied.
+ * errors   LT_ERR_SHAPE: outside the tensor; LT_ERR_DTYPE: no such conversion
  */
 LT_NODISCARD lt_status lt_st_read(const lt_st_tensor *view, int64_t first, int64_t n, lt_dtype to,
                                   void *dst);
 
 /** "BF16" for LT_BF16: how files spell it. */
 const char *lt_st_dtype_text(lt_dtype dtype);
-/** A tensor to be written: text and byte count filled in. errors: LT_ERR_SHAPE when the size
- * doesn't fit 63 bits */
+/** A tensor to be written, without data. errors: LT_ERR_SHAPE when its size doesn't fit 63 bits */
 LT_NODISCARD lt_status lt_st_plan(const char *name, lt_dtype dtype, int32_t rank,
                                   const int64_t *dim, lt_st_tensor *out);
 /** "BF16[4,8]" for messages. */

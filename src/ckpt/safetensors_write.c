@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: header from a list, data streamed through one buffer, then everything read back and
-// compared.
+// safetensors: header from a list, data streamed through one buffer, then everything read back and compared.
 #include "ckpt/safetensors_write.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -54,8 +53,7 @@ static lt_status check_item(const lt_st_item *item, const char *path, lt_map *se
     return LT_OK;
 }
 
-// Larger elements first, so that each tensor is aligned for its dtype; otherwise the order that was
-// given.
+// Larger elements first, so that each tensor is aligned for its dtype; otherwise the order that was given.
 static lt_status arrange(stream *s, const lt_st_item *items, int64_t n)
 {
     lt_map *seen;
@@ -84,8 +82,7 @@ static lt_status header_entry(lt_buf *text, const lt_st_tensor *t, size_t begin)
     return lt_buf_printf(text, "],\"data_offsets\":[%zu,%zu]}", begin, begin + t->bytes);
 }
 
-// {"__metadata__":{...},"name":{...},...}, padded with spaces so that the data begins at a multiple
-// of 8.
+// {"__metadata__":{...},"name":{...},...}, padded with spaces so that the data begins at a multiple of 8.
 static lt_status header_text(const stream *s, const lt_st_pair *meta, int64_t n_meta, lt_buf *text)
 {
     size_t at = 0;
@@ -166,8 +163,7 @@ static lt_status write_item(stream *s, const lt_st_item *item, uint64_t *out)
 
 // ---- reading back
 
-// Ask the system to forget its copy, so that what is compared comes from the disk. A hint: a system
-// that ignores it is fine.
+// Ask the system to forget its copy, so that what is compared comes from the disk. A hint: a system that ignores it is fine.
 static void drop_cache(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -5,17 +5,14 @@
 
 #include "ckpt/safetensors.h"
 
-/** Write elements [first, first + n) to dst (aligned for any dtype), as the item's `from` dtype.
- * Called in rising order of `first`. */
+/** Write elements [first, first + n) to dst (aligned for any dtype); `first` rises from call to call. */
 typedef lt_status (*lt_st_fetch)(void *ctx, int64_t first, int64_t n, void *dst);
 
 /** A tensor to be written and where its elements come from. */
 typedef struct lt_st_item {
-    lt_st_tensor tensor; /* as the file shall hold it (lt_st_plan); with `fetch` NULL, its `data` is
-                            written byte for byte */
-    lt_dtype
-        from; /* what `fetch` gives; converted, nearest even, where tensor.dtype is another float */
-    lt_st_fetch fetch;
+    lt_st_tensor tensor; /* as the file shall hold it (lt_st_plan) */
+    lt_dtype from;       /* what `fetch` gives; converted where tensor.dtype differs */
+    lt_st_fetch fetch;   /* NULL: tensor.data is written byte for byte */
     void *ctx;
 } lt_st_item;
 
@@ -25,8 +22,8 @@ typedef struct lt_st_item {
  * the disk and compare header and data with what was written.
  *
  * errors   LT_ERR_IO: a failed write or a difference at reading back; LT_ERR_DTYPE: an item that
- * can't be converted; LT_ERR_FORMAT: a name twice, a header above the format's limit; what `fetch`
- * returns. The file may be left behind.
+ *          can't be converted; LT_ERR_FORMAT: a name twice, a header above the format's limit; what
+ *          `fetch` returns. The file may be left behind.
  */
 LT_NODISCARD lt_status lt_st_write(const char *path, const lt_st_item *items, int64_t n,
                                    const lt_st_pair *meta, int64_t n_meta);

@@ -16,7 +16,11 @@ typedef enum lt_backend { LT_REF, LT_CPU, LT_CUDA, LT_N_BACKENDS } lt_backend;
 typedef struct lt_stream lt_stream; /* a queue of work in order; on the CPU work is done at once */
 typedef struct lt_event lt_event;   /* a mark in a stream that others wait for */
 
-typedef enum lt_copy_kind { LT_COPY_HOST_TO_DEVICE, LT_COPY_DEVICE_TO_HOST, LT_COPY_ON_DEVICE } lt_copy_kind;
+typedef enum lt_copy_kind {
+    LT_COPY_HOST_TO_DEVICE,
+    LT_COPY_DEVICE_TO_HOST,
+    LT_COPY_ON_DEVICE
+} lt_copy_kind;
 
 /** One open device. Functions fail with LT_ERR_DEVICE (or LT_ERR_MEMORY) and the library's reason. */
 typedef struct lt_device lt_device;
@@ -27,7 +31,8 @@ struct lt_device {
     lt_pool *pool;         /* CPU threads; borrowed */
     void *impl;            /* the backend's own state */
     int64_t memory_bytes;  /* what the device has */
-    lt_status (*alloc)(lt_device *d, size_t bytes, const char *name, void **out); /* 256-aligned, contents undefined */
+    lt_status (*alloc)(lt_device *d, size_t bytes, const char *name,
+                       void **out); /* 256-aligned, contents undefined */
     void (*free)(lt_device *d, void *ptr);
     lt_status (*alloc_pinned)(lt_device *d, size_t bytes, const char *name, void **out);
     void (*free_pinned)(lt_device *d, void *ptr);
@@ -39,7 +44,8 @@ struct lt_device {
     lt_status (*stream_wait)(lt_device *d, lt_stream *s, lt_event *e); /* s goes on after e */
     lt_status (*stream_sync)(lt_device *d, lt_stream *s);              /* the host waits */
     lt_status (*event_sync)(lt_device *d, lt_event *e);                /* the host waits */
-    lt_status (*copy)(lt_device *d, lt_stream *s, void *dst, const void *src, size_t bytes, lt_copy_kind kind);
+    lt_status (*copy)(lt_device *d, lt_stream *s, void *dst, const void *src, size_t bytes,
+                      lt_copy_kind kind);
     lt_status (*fill)(lt_device *d, lt_stream *s, void *dst, int byte, size_t bytes);
     void (*close)(lt_device *d);
 };

@@ -5,6 +5,7 @@
 #include "op/add.h"
 #include "op/attention.h"
 #include "op/cast.h"
+#include "op/clip.h"
 #include "op/embedding.h"
 #include "op/fold.h"
 #include "op/gelu.h"
@@ -44,6 +45,7 @@ static const lt_op_def *const rows[] = {
     &lt_op_cast,
     &lt_op_linear_cross_entropy,
     &lt_op_adamw,
+    &lt_op_clip,
     &lt_op_sum_squares,
     &lt_op_top1,
 };

@@ -27,7 +27,8 @@ static lt_status alloc(lt_device *d, size_t bytes, const char *name, void **out)
     total &= ~(size_t)(PAGE - 1);
     void *base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
-        return LT_FAIL(LT_ERR_MEMORY, "out of memory: %s wanted %zu bytes (%s)", name, bytes, strerror(errno));
+        return LT_FAIL(LT_ERR_MEMORY, "out of memory: %s wanted %zu bytes (%s)", name, bytes,
+                       strerror(errno));
     if (bytes >= HUGE_FROM)
         (void)madvise(base, total, MADV_HUGEPAGE); // a hint; small pages do as well
     ((block_head *)base)->mapped_bytes = total;
@@ -114,7 +115,8 @@ static lt_status do_span(void *ctx, int64_t i, int thread)
     return LT_OK;
 }
 
-static lt_status copy(lt_device *d, lt_stream *s, void *dst, const void *src, size_t bytes, lt_copy_kind kind)
+static lt_status copy(lt_device *d, lt_stream *s, void *dst, const void *src, size_t bytes,
+                      lt_copy_kind kind)
 {
     (void)s, (void)kind;
     if (bytes == 0 || dst == src)
@@ -174,8 +176,9 @@ static lt_status open_as(lt_backend backend, const char *name, lt_pool *pool, lt
     d->pool = pool;
     d->memory_bytes = physical_bytes();
     const int n = pool ? lt_pool_threads(pool) : 1;
-    (void)snprintf(d->description, sizeof d->description, "%s, %d thread%s, %s", lt_cpu_brand_text().s, n,
-                   n == 1 ? "" : "s", backend == LT_REF ? "reference kernels" : lt_isa_name(lt_cpu_isa()));
+    (void)snprintf(d->description, sizeof d->description, "%s, %d thread%s, %s",
+                   lt_cpu_brand_text().s, n, n == 1 ? "" : "s",
+                   backend == LT_REF ? "reference kernels" : lt_isa_name(lt_cpu_isa()));
     *out = d;
     return LT_OK;
 }

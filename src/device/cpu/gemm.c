@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one entry for matrix products on the CPU: checks, and the choice between oneDNN and the portable kernels.
+#include "device/gemm.h"
+#include "device/cpu/gemm_core.h"
+#include "device/cpu/onednn.h"
+
+const lt_gemm_core *lt_gemm_core_of(lt_isa isa)
+{
+#if defined(__x86_64__)
+    static const lt_gemm_core *const cores[LT_N_ISAS] = {
+        [LT_ISA_PLAIN] = &lt_gemm_core_plain,
+        [LT_ISA_AVX2] = &lt_gemm_core_avx2,
+        [LT_ISA_AVX512] = &lt_gemm_core_avx512,
+    };
+    return cores[isa];
+#else
+    (void)isa;
+    return &lt_gemm_core_plain;
+#endif
+}
+
+static bool is_fast_dtype(lt_dtype t)
+{
+    return t == LT_F32 || t == LT_BF16;
+}
+
+static lt_status check(const lt_gemm *g)
+{
+    if (!is_fast_dtype(g->ab_dtype) || !is_fast_dtype(g->c_dtype) ||
+        (g->bias && !lt_dtype_is_float(g->bias_dtype)))
+        return LT_FAIL(
+            LT_ERR_DTYPE, "a matrix product on the CPU takes f32 and bf16, got %s times %s into %s",
+            lt_dtype_name(g->ab_dtype), lt_dtype_name(g->ab_dtype), lt_dtype_name(g->c_dtype));
+    if (g->m < 0 || g->n < 0 || g->k < 0 || g->lda < (g->trans_a ? g->m : g->k) ||
+        g->ldb < (g->trans_b ? g->k : g->n) || g->ldc < g->n)
+        return LT_FAIL(
+            LT_ERR_SHAPE,
+            "a matrix product of m %lld, n %lld, k %lld got row strides %lld, %lld, %lld",
+            (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->lda, (long long)g->ldb,
+            (long long)g->ldc);
+    return LT_OK;
+}
+
+lt_status lt_cpu_gemm(lt_pool *pool, const lt_gemm *g)
+{
+    LT_TRY(check(g));
+    if (g->m == 0 || g->n == 0)
+        return LT_OK;
+    bool done = false;
+    if (g->k > 0 && lt_onednn_wants(g->ab_dtype))
+        LT_TRY(lt_onednn_gemm(pool, g, &done));
+    if (done)
+        return LT_OK;
+    return lt_gemm_portable(pool, g, lt_cpu_isa());
+}
+
+const char *lt_cpu_gemm_name(void)
+{
+    static const char *const portable[LT_N_ISAS] = {
+        [LT_ISA_PLAIN] = "portable plain",
+        [LT_ISA_AVX2] = "portable avx2",
+        [LT_ISA_AVX512] = "portable avx512",
+    };
+    const char *library = lt_onednn_name();
+    return library ? library : portable[lt_cpu_isa()];
+}

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packed kernels of matrix products, compiled for avx2 (flags in src/device/folder.cmake).
+#include "device/cpu/gemm_core.inc"

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The innermost part of a matrix product in f32: packed panels and the small product of two of them, one set for each
+// instruction set. lt_gemm_portable and attention are built from it.
+#ifndef LT_DEVICE_CPU_GEMM_CORE_H
+#define LT_DEVICE_CPU_GEMM_CORE_H
+
+#include "device/cpu/isa.h"
+#include "device/gemm.h"
+
+enum { LT_GEMM_MAX_MR = 14, LT_GEMM_MAX_NR = 32, LT_GEMM_KC = 256 };
+
+/**
+ * A panel holds `width` rows (of A) or columns (of B), interleaved: panel[k * width + lane]. Lanes that are not there are zero.
+ * Each number of a product is a chain of fused multiply-adds over k in ascending order: it depends on its row, its column
+ * and k alone, never on what else is in the panels.
+ */
+typedef struct lt_gemm_core {
+    int64_t mr, nr; /* width of A's and of B's panels */
+    /* Fill the panels of n lanes (each `width` wide, one behind the other) with k numbers a lane. lane_major: lane j's numbers
+     * lie side by side from src + j * ld on; else number k of all lanes lies side by side from src + k * ld on. f32 or bf16 */
+    void (*pack)(float *panels, int64_t width, const void *src, bool bf16, int64_t ld,
+                 bool lane_major, int64_t n, int64_t k);
+    /* c[mr, nr] = a b, or c += a b. a, b: panels; c has row stride ldc and need not be aligned */
+    void (*micro)(int64_t k, const float *a, const float *b, float *c, int64_t ldc, bool add);
+    /* dst[n] = dst * keep + src + bias, as f32 or bf16: keep is 0 or 1, bias may be NULL */
+    void (*finish)(void *dst, bool bf16, const float *src, const float *bias, bool keep, int64_t n);
+} lt_gemm_core;
+
+const lt_gemm_core *lt_gemm_core_of(lt_isa isa);
+
+extern const lt_gemm_core lt_gemm_core_plain, lt_gemm_core_avx2, lt_gemm_core_avx512;
+
+/** The portable product, with the kernels of `isa` (which the processor must have). Same contract as lt_cpu_gemm. */
+LT_NODISCARD lt_status lt_gemm_portable(lt_pool *pool, const lt_gemm *g, lt_isa isa);
+#endif

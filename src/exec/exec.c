@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor's memory: the state, the step pool, the programs by shape.
+#include "exec/exec_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+lt_tensor lt_exec_part(const lt_exec *e, int32_t param, lt_state_part part)
+{
+    const lt_param *p = &e->o.model->params[param];
+    lt_tensor t = lt_tensor_nd(lt_state_dtype(e->o.compute, part), p->rank, p->dim);
+    const int64_t offset = lt_state_offset(e->layout, param, part);
+    t.data = offset < 0 ? NULL : e->state + offset;
+    return t;
+}
+
+bool lt_exec_has(const lt_exec *e, int32_t param, lt_state_part part)
+{
+    return lt_state_offset(e->layout, param, part) >= 0;
+}
+
+static lt_status check_budget(const lt_exec *e, int64_t step_bytes)
+{
+    const int64_t limit = e->o.memory_budget > 0 ? e->o.memory_budget : e->o.device->memory_bytes;
+    const int64_t want = e->layout->bytes + step_bytes;
+    if (limit <= 0 || want <= limit)
+        return LT_OK;
+    return LT_FAIL(LT_ERR_MEMORY,
+                   "the run needs %s on %s (%s of parameters, gradients and moments, %s for a step), but may use %s: recompute more "
+                   "(features.recompute), shorten data.dataset_param.basic_parameters.cutoff_len, or raise lathe.memory_budget",
+                   lt_bytes_text(want).s, e->o.device->name, lt_bytes_text(e->layout->bytes).s, lt_bytes_text(step_bytes).s,
+                   lt_bytes_text(limit).s);
+}
+
+static lt_status copy_options(lt_exec *e)
+{
+    const lt_model *m = e->o.model;
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)m->n_blocks * sizeof(lt_policy), "policies"));
+    e->policy = memory;
+    for (int32_t b = 0; b < m->n_blocks; b++)
+        e->policy[b] = e->o.policy ? e->o.policy[b] : LT_KEEP;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)m->n_params * sizeof(double), "learning rate scales"));
+    e->lr_scale = memory;
+    for (int32_t i = 0; i < m->n_params; i++)
+        e->lr_scale[i] = e->o.lr_scale ? e->o.lr_scale[i] : 1.0;
+    return LT_OK;
+}
+
+static lt_status open_queues(lt_exec *e)
+{
+    lt_device *d = e->o.device;
+    for (int q = 0; q < LT_N_QUEUES; q++) {
+        if (q == LT_QUEUE_HOST)
+            continue; // the host itself
+        LT_TRY(d->stream_create(d, &e->stream[q]));
+        LT_TRY(d->event_create(d, &e->meet[q]));
+    }
+    return LT_OK;
+}
+
+// Moments start at zero; poisoned runs see garbage wherever nothing was promised.
+static lt_status clear_state(lt_exec *e)
+{
+    lt_device *d = e->o.device;
+    lt_stream *s = e->stream[LT_QUEUE_COMPUTE];
+    if (e->o.poison)
+        LT_TRY(d->fill(d, s, e->state, 0xff, (size_t)e->layout->bytes));
+    for (int32_t i = 0; i < e->o.model->n_params; i++)
+        for (int part = LT_STATE_M; part <= LT_STATE_V; part++) {
+            const lt_tensor t = lt_exec_part(e, i, (lt_state_part)part);
+            if (t.data)
+                LT_TRY(d->fill(d, s, t.data, 0, lt_tensor_bytes(&t)));
+        }
+    return d->stream_sync(d, s);
+}
+
+static lt_status create(lt_exec *e)
+{
+    lt_device *d = e->o.device;
+    void *memory = NULL;
+    LT_TRY(copy_options(e));
+    LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, e->o.training, &e->layout));
+    LT_TRY(check_budget(e, 0));
+    LT_TRY(open_queues(e));
+    LT_TRY(d->alloc(d, (size_t)e->layout->bytes, "parameters, gradients and moments", &memory));
+    e->state = memory;
+    return clear_state(e);
+}
+
+lt_status lt_exec_create(const lt_exec_opts *opts, lt_exec **out)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, sizeof(lt_exec), "executor"));
+    lt_exec *e = memory;
+    e->o = *opts;
+    e->programs = LT_VEC_OF(lt_loaded);
+    atomic_store(&e->now, "starting");
+    const lt_status st = create(e);
+    if (st != LT_OK)
+        lt_exec_destroy(e);
+    else
+        *out = e;
+    return st;
+}
+
+static void unload(lt_exec *e, lt_loaded *l)
+{
+    for (int64_t i = 0; l->events && i < l->program->actions.n; i++)
+        if (l->events[i])
+            e->o.device->event_destroy(e->o.device, l->events[i]);
+    lt_mem_free(l->events);
+    lt_program_destroy(l->program);
+}
+
+void lt_exec_destroy(lt_exec *e)
+{
+    if (!e)
+        return;
+    lt_device *d = e->o.device;
+    for (int64_t i = 0; i < e->programs.n; i++)
+        unload(e, &LT_AT(&e->programs, lt_loaded, i));
+    lt_vec_deinit(&e->programs);
+    d->free(d, e->state);
+    d->free(d, e->step);
+    d->free_pinned(d, e->result);
+    for (int q = 0; q < LT_N_QUEUES; q++) {
+        if (e->meet[q])
+            d->event_destroy(d, e->meet[q]);
+        if (e->stream[q])
+            d->stream_destroy(d, e->stream[q]);
+    }
+    lt_state_layout_destroy(e->layout);
+    lt_mem_free(e->policy);
+    lt_mem_free(e->lr_scale);
+    lt_mem_free(e);
+}
+
+/* ---- state ---- */
+
+enum { PIECE = 1 << 16 }; /* elements converted at a time */
+
+static lt_status copy_part(lt_exec *e, const lt_tensor *t, int64_t first, int64_t n, void *host, bool write)
+{
+    lt_device *d = e->o.device;
+    lt_stream *s = e->stream[LT_QUEUE_COMPUTE];
+    const size_t size = lt_dtype_bytes(t->dtype);
+    unsigned char *at = (unsigned char *)t->data + (size_t)first * size;
+    if (write)
+        LT_TRY(d->copy(d, s, at, host, (size_t)n * size, LT_COPY_HOST_TO_DEVICE));
+    else
+        LT_TRY(d->copy(d, s, host, at, (size_t)n * size, LT_COPY_DEVICE_TO_HOST));
+    return d->stream_sync(d, s);
+}
+
+// A master that is stored as two halves.
+static lt_status copy_split(lt_exec *e, int32_t param, int64_t first, int64_t n, float *value, bool write)
+{
+    const lt_tensor high = lt_exec_part(e, param, LT_STATE_VALUE), low = lt_exec_part(e, param, LT_STATE_LOW);
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * 4, "halves of a master"));
+    uint16_t *hi = memory;
+    int16_t *lo = (int16_t *)memory + n;
+    for (int64_t i = 0; write && i < n; i++)
+        lt_split_f32(value[i], &hi[i], &lo[i]);
+    lt_status st = copy_part(e, &high, first, n, hi, write);
+    if (st == LT_OK)
+        st = copy_part(e, &low, first, n, lo, write);
+    for (int64_t i = 0; st == LT_OK && !write && i < n; i++)
+        value[i] = lt_join_f32(hi[i], lo[i]);
+    lt_mem_free(memory);
+    return st;
+}
+
+static lt_status move_piece(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, void *values,
+                            bool write)
+{
+    const lt_tensor t = lt_exec_part(e, param, part);
+    const bool split = part == LT_STATE_VALUE && lt_exec_has(e, param, LT_STATE_LOW);
+    const lt_dtype stored = split ? LT_F32 : t.dtype;
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * lt_dtype_bytes(stored), "a piece of a parameter"));
+    if (write)
+        lt_convert(memory, stored, values, as, n);
+    lt_status st = split ? copy_split(e, param, first, n, memory, write) : copy_part(e, &t, first, n, memory, write);
+    if (st == LT_OK && !write)
+        lt_convert(values, as, memory, stored, n);
+    lt_mem_free(memory);
+    return st;
+}
+
+static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, void *values, bool write)
+{
+    const lt_param *p = &e->o.model->params[param];
+    if (!lt_exec_has(e, param, part) || part == LT_STATE_LOW)
+        return LT_FAIL(LT_ERR_INTERNAL, "parameter %s has no %s in this run", p->name, lt_state_part_name(part));
+    LT_ASSERT(first >= 0 && n >= 0 && first + n <= p->n_elems);
+    for (int64_t i = 0; i < n; i += PIECE)
+        LT_TRY(move_piece(e, param, part, first + i, lt_min_i64(PIECE, n - i), as,
+                          (unsigned char *)values + (size_t)i * lt_dtype_bytes(as), write));
+    return LT_OK;
+}
+
+lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, const void *values)
+{
+    union {
+        const void *in;
+        void *out;
+    } v = {.in = values};
+    return move(e, param, part, first, n, as, v.out, true);
+}
+
+lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, void *values)
+{
+    return move(e, param, part, first, n, as, values, false);
+}
+
+/* ---- programs ---- */
+
+// Events for the actions that somebody on another queue waits for.
+static lt_status make_events(lt_exec *e, lt_loaded *l)
+{
+    const lt_program *p = l->program;
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)p->actions.n * sizeof(lt_event *), "events"));
+    l->events = memory;
+    for (int64_t i = 0; i < p->waits.n; i++) {
+        lt_event **event = &l->events[LT_AT(&p->waits, int32_t, i)];
+        if (!*event)
+            LT_TRY(e->o.device->event_create(e->o.device, event));
+    }
+    return LT_OK;
+}
+
+static lt_status grow(lt_exec *e, const lt_program *p)
+{
+    lt_device *d = e->o.device;
+    if (p->step_bytes > e->step_bytes) {
+        void *memory = NULL;
+        LT_TRY(check_budget(e, p->step_bytes));
+        d->free(d, e->step); // nothing is alive between steps
+        e->step = NULL;
+        e->step_bytes = 0;
+        LT_TRY(d->alloc(d, (size_t)p->step_bytes, "the step pool", &memory));
+        e->step = memory;
+        e->step_bytes = p->step_bytes;
+        LT_INFO(e->o.log, "memory", "step pool %s, state %s", lt_bytes_text(e->step_bytes).s, lt_bytes_text(e->layout->bytes).s);
+    }
+    return LT_OK;
+}
+
+enum { MAX_PROGRAMS = 256 };
+
+static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, lt_loaded *out)
+{
+    const lt_extents capacity = lt_extents_bucket(real);
+    for (int64_t i = 0; i < e->programs.n; i++) {
+        *out = LT_AT(&e->programs, lt_loaded, i);
+        if (out->program->opts.mode == mode && lt_extents_equal(&out->program->opts.capacity, &capacity))
+            return LT_OK;
+    }
+    const lt_program_opts opts = {.model = e->o.model,
+                                  .units = e->o.units,
+                                  .state = e->layout,
+                                  .mode = mode,
+                                  .compute = e->o.compute,
+                                  .capacity = capacity,
+                                  .policy = e->policy,
+                                  .keep_attention = e->o.keep_attention,
+                                  .forward_prefetch = e->o.forward_prefetch,
+                                  .reshard_after_forward = e->o.reshard_after_forward};
+    *out = (lt_loaded){0};
+    LT_TRY(lt_program_create(&opts, &out->program));
+    if (e->programs.n == MAX_PROGRAMS) { // the oldest goes
+        unload(e, &LT_AT(&e->programs, lt_loaded, 0));
+        memmove(e->programs.data, &LT_AT(&e->programs, lt_loaded, 1), (MAX_PROGRAMS - 1) * sizeof(lt_loaded));
+        e->programs.n--;
+    }
+    lt_status st = make_events(e, out);
+    if (st == LT_OK)
+        st = lt_vec_push(&e->programs, out);
+    if (st != LT_OK)
+        unload(e, out);
+    return st;
+}
+
+lt_status lt_exec_program(lt_exec *e, lt_program_mode mode, const lt_extents *real, const lt_program **out)
+{
+    lt_loaded l;
+    LT_TRY(load(e, mode, real, &l));
+    *out = l.program;
+    return LT_OK;
+}
+
+/* ---- steps ---- */
+
+static lt_status want_results(lt_exec *e, size_t bytes)
+{
+    if (bytes <= e->result_bytes)
+        return LT_OK;
+    e->o.device->free_pinned(e->o.device, e->result);
+    e->result = NULL;
+    e->result_bytes = 0;
+    LT_TRY(e->o.device->alloc_pinned(e->o.device, bytes, "results", &e->result));
+    e->result_bytes = bytes;
+    return LT_OK;
+}
+
+static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n, lt_pass_state *s)
+{
+    lt_extents all = batches[0].extents;
+    for (int64_t i = 0; i < n; i++) {
+        LT_TRY(lt_batch_check(&batches[i], e->o.model->pixel_width, e->o.model->vocab));
+        all = lt_extents_max(&all, &batches[i].extents);
+    }
+    lt_loaded l;
+    LT_TRY(load(e, mode, &all, &l));
+    LT_TRY(grow(e, l.program));
+    s->e = e;
+    s->l = &l;
+    s->n_micro = n;
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)e->o.model->n_blocks * LT_MAX_OUT * sizeof(lt_tensor), "edges"));
+    s->edge = memory;
+    const lt_status st = lt_run_program(s, batches);
+    lt_mem_free(memory);
+    atomic_store(&e->now, "waiting for the next batch");
+    return st;
+}
+
+// The result area of a step: a loss (8 bytes each) per micro-batch, then the norm.
+static double result_at(const lt_exec *e, int64_t i, lt_dtype dtype)
+{
+    const unsigned char *at = (const unsigned char *)e->result + i * 8;
+    float f;
+    double d;
+    if (dtype == LT_F64) {
+        memcpy(&d, at, sizeof d);
+        return d;
+    }
+    memcpy(&f, at, sizeof f);
+    return (double)f;
+}
+
+static lt_status step(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_pass_state *s, lt_step_result *out)
+{
+    if (!e->o.training)
+        return LT_FAIL(LT_ERR_INTERNAL, "this executor was made without gradients");
+    LT_TRY(want_results(e, (size_t)(n + 1) * 8));
+    LT_TRY(run(e, LT_MODE_TRAIN, batches, n, s));
+    *out = (lt_step_result){0};
+    for (int64_t i = 0; i < n; i++)
+        out->loss += result_at(e, i, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
+    out->grad_norm = result_at(e, n, LT_F64);
+    return LT_OK;
+}
+
+lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n, int64_t number, double lr, const lt_agree *agree,
+                       lt_step_result *out)
+{
+    lt_pass_state s = {.update = true, .agree = agree};
+    s.scalars[LT_SCALAR_LR] = lr;
+    s.scalars[LT_SCALAR_M_CORRECTION] = 1.0 / (1.0 - pow(e->o.adamw.beta1, (double)number));
+    s.scalars[LT_SCALAR_V_CORRECTION] = 1.0 / (1.0 - pow(e->o.adamw.beta2, (double)number));
+    s.scalars[LT_SCALAR_CLIP] = 1.0;
+    return step(e, batches, n, &s, out);
+}
+
+lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_step_result *out)
+{
+    lt_pass_state s = {.update = false};
+    s.scalars[LT_SCALAR_CLIP] = 1.0;
+    return step(e, batches, n, &s, out);
+}
+
+lt_status lt_exec_loss(lt_exec *e, const lt_batch_view *batch, double *loss)
+{
+    lt_pass_state s = {.update = false};
+    LT_TRY(want_results(e, 8));
+    LT_TRY(run(e, LT_MODE_LOSS, batch, 1, &s));
+    *loss = result_at(e, 0, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
+    return LT_OK;
+}
+
+lt_status lt_exec_logits(lt_exec *e, const lt_batch_view *batch, lt_tensor *logits)
+{
+    lt_pass_state s = {.update = false};
+    *logits = lt_tensor_2d(e->o.compute, batch->extents.n[LT_EXT_TARGETS], e->o.model->vocab);
+    LT_TRY(want_results(e, lt_tensor_bytes(logits)));
+    LT_TRY(run(e, LT_MODE_LOGITS, batch, 1, &s));
+    logits->data = e->result;
+    return LT_OK;
+}
+
+lt_exec_memory lt_exec_memory_of(const lt_exec *e)
+{
+    lt_exec_memory m = {.state = e->layout->bytes, .step = e->step_bytes, .step_used = e->step_used};
+    for (int p = 0; p < LT_N_STATE_PARTS; p++)
+        m.state_part[p] = e->layout->part_bytes[p];
+    return m;
+}
+
+const double *lt_exec_seconds(const lt_exec *e)
+{
+    return e->seconds;
+}
+
+const char *lt_exec_now(const lt_exec *e)
+{
+    return atomic_load(&e->now);
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a program: each action on its queue, after what it waits for.
+#include "exec/exec_impl.h"
+
+#include "base/rng.h"
+#include "op/add.h"
+#include "op/clip.h"
+
+#include <string.h>
+
+static unsigned char *at(const lt_pass_state *s, int32_t buffer)
+{
+    return buffer == LT_NONE ? NULL : s->e->step + lt_buffer_at(s->l->program, buffer)->offset;
+}
+
+static lt_tensor batch_tensor(const lt_pass_state *s, int v)
+{
+    lt_tensor t = s->batch->value[v];
+    t.host = t.data; // the host's own copy; kernels take counts from it
+    t.data = at(s, s->l->program->batch_buffer[v]);
+    return t;
+}
+
+static lt_tensor *edge(const lt_pass_state *s, lt_edge e)
+{
+    return &s->edge[e.block * LT_MAX_OUT + e.output];
+}
+
+// Tensors of a block's run; sized for the largest block.
+typedef struct block_tensors {
+    lt_tensor batch[LT_N_BATCH_VALUES], edge_in[LT_MAX_IN], grad_out[LT_MAX_OUT];
+    void *edge_out[LT_MAX_OUT], *grad_in[LT_MAX_IN];
+    lt_tensor *param, *grad_param; /* [n_params] */
+    bool *add;
+} block_tensors;
+
+static void bind(const lt_pass_state *s, const lt_action *a, int32_t action, block_tensors *t)
+{
+    const lt_program *p = s->l->program;
+    const int32_t number = a->subject;
+    const lt_block *block = &s->e->o.model->blocks[number];
+    for (int v = 0; v < LT_N_BATCH_VALUES; v++)
+        t->batch[v] = batch_tensor(s, v);
+    for (int32_t i = 0; i < block->kind->n_in; i++) {
+        t->edge_in[i] = *edge(s, block->inputs[i]);
+        t->grad_in[i] = at(s, p->grad_buffer[number * LT_MAX_IN + i]);
+    }
+    for (int32_t i = 0; i < block->kind->n_out; i++) {
+        t->edge_out[i] = at(s, p->edge_buffer[number * LT_MAX_OUT + i]);
+        t->grad_out[i] = (lt_tensor){.data = at(s, p->grad_from[number * LT_MAX_OUT + i])};
+    }
+    for (int32_t i = 0; i < block->kind->n_params; i++) {
+        t->param[i] = lt_exec_part(s->e, block->params[i], LT_STATE_VALUE);
+        t->grad_param[i] = lt_exec_part(s->e, block->params[i], LT_STATE_GRAD);
+        t->add[i] = s->micro > 0 || lt_program_grad_add(p, action, i);
+    }
+}
+
+static lt_status run_bound(lt_pass_state *s, const lt_action *a, int32_t action, const block_tensors *t)
+{
+    const lt_program *p = s->l->program;
+    const lt_block *block = &s->e->o.model->blocks[a->subject];
+    const lt_pass pass = a->kind == LT_ACT_FORWARD ? LT_FORWARD : LT_BACKWARD;
+    const lt_bindings b = {.block_name = block->name,
+                           .device = s->e->o.device,
+                           .stream = s->e->stream[a->queue],
+                           .batch = t->batch,
+                           .param = t->param,
+                           .edge_in = t->edge_in,
+                           .edge_out = t->edge_out,
+                           .grad_out = t->grad_out,
+                           .grad_in = t->grad_in,
+                           .grad_param = t->grad_param,
+                           .grad_param_add = t->add,
+                           .work = at(s, p->work_buffer[action]),
+                           .saved = at(s, p->saved_buffer[a->subject]),
+                           .tap = s->e->o.tap};
+    lt_tensor out[LT_MAX_OUT] = {0};
+    LT_TRY(lt_compiled_run(p->compiled[a->subject], pass, &b, out));
+    if (pass == LT_FORWARD || p->compiled[a->subject]->yields)
+        for (int32_t i = 0; i < block->kind->n_out; i++)
+            s->edge[a->subject * LT_MAX_OUT + i] = out[i];
+    return LT_OK;
+}
+
+static lt_status run_block(lt_pass_state *s, const lt_action *a, int32_t action)
+{
+    const int32_t n = s->e->o.model->blocks[a->subject].kind->n_params;
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (2 * sizeof(lt_tensor) + sizeof(bool)), "parameters of a block"));
+    block_tensors t;
+    t.param = memory;
+    t.grad_param = t.param + n;
+    t.add = (bool *)(t.grad_param + n);
+    bind(s, a, action, &t);
+    const lt_status st = run_bound(s, a, action, &t);
+    lt_mem_free(memory);
+    return st;
+}
+
+static lt_status launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args)
+{
+    const lt_run run = {.device = s->e->o.device, .stream = s->e->stream[a->queue]};
+    const lt_kernel kernel = lt_op_kernel(args->def, s->e->o.device->backend, LT_FORWARD);
+    if (!kernel)
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no kernel for %s", args->def->name, s->e->o.device->name);
+    args->run = &run;
+    return kernel(args);
+}
+
+static lt_status run_add(lt_pass_state *s, const lt_action *a)
+{
+    const lt_buffer *grad = lt_buffer_at(s->l->program, a->subject);
+    const lt_tensor *like = edge(s, s->e->o.model->blocks[grad->a].inputs[grad->b]);
+    lt_tensor x = *like, y = *like;
+    x.data = at(s, a->subject);
+    y.data = at(s, a->other);
+    lt_op_args args = {.def = &lt_op_add, .in = {&x, &y}, .out = {&x}};
+    return launch(s, a, &args);
+}
+
+static lt_status run_norm(lt_pass_state *s, const lt_action *a)
+{
+    lt_exec *e = s->e;
+    lt_tensor norm = lt_tensor_1d(LT_F64, 1), scalars = lt_tensor_1d(LT_F64, LT_N_SCALARS);
+    norm.data = at(s, s->l->program->norm_buffer);
+    scalars.data = at(s, s->l->program->scalars_buffer);
+    bool first = true;
+    for (int32_t i = 0; i < e->o.model->n_params; i++) {
+        lt_tensor grad = lt_exec_part(e, i, LT_STATE_GRAD);
+        if (!grad.data)
+            continue;
+        lt_op_args args = {.def = &lt_op_sum_squares, .in = {&grad}, .out = {&norm}, .add = first ? 0 : 1};
+        LT_TRY(launch(s, a, &args));
+        first = false;
+    }
+    if (first)
+        LT_TRY(e->o.device->fill(e->o.device, e->stream[a->queue], norm.data, 0, sizeof(double)));
+    const lt_clip_attr attr = {.clip = e->o.clip_grad};
+    lt_op_args args = {.def = &lt_op_clip, .attr = &attr, .out = {&norm, &scalars}};
+    return launch(s, a, &args);
+}
+
+static lt_status run_update(lt_pass_state *s, const lt_action *a)
+{
+    lt_exec *e = s->e;
+    const lt_unit *unit = &e->o.units->units[a->subject];
+    lt_tensor scalars = lt_tensor_1d(LT_F64, LT_N_SCALARS);
+    scalars.data = at(s, s->l->program->scalars_buffer);
+    for (int32_t k = 0; k < unit->n_params; k++) {
+        const int32_t i = unit->params[k];
+        lt_tensor grad = lt_exec_part(e, i, LT_STATE_GRAD), value = lt_exec_part(e, i, LT_STATE_VALUE);
+        lt_tensor low = lt_exec_part(e, i, LT_STATE_LOW), m = lt_exec_part(e, i, LT_STATE_M), v = lt_exec_part(e, i, LT_STATE_V);
+        if (!grad.data)
+            continue;
+        lt_adamw_attr attr = e->o.adamw;
+        attr.lr_scale = e->lr_scale[i];
+        lt_op_args args = {.def = &lt_op_adamw,
+                           .attr = &attr,
+                           .in = {&grad, &scalars},
+                           .out = {&value, &m, &v, low.data ? &low : NULL}};
+        LT_TRY(launch(s, a, &args));
+    }
+    return LT_OK;
+}
+
+static lt_status run_copy(lt_pass_state *s, const lt_action *a)
+{
+    lt_exec *e = s->e;
+    lt_device *d = e->o.device;
+    lt_stream *stream = e->stream[a->queue];
+    const lt_program *p = s->l->program;
+    const lt_buffer *b = lt_buffer_at(p, a->subject);
+    if (b->kind == LT_BUF_BATCH) {
+        const lt_tensor *t = &s->batch->value[b->a];
+        return d->copy(d, stream, at(s, a->subject), t->data, lt_tensor_bytes(t), LT_COPY_HOST_TO_DEVICE);
+    }
+    if (b->kind == LT_BUF_SCALARS)
+        return d->copy(d, stream, at(s, a->subject), s->scalars, sizeof s->scalars, LT_COPY_HOST_TO_DEVICE);
+    if (b->a == LT_NONE)
+        return d->copy(d, stream, (unsigned char *)e->result + s->n_micro * 8, at(s, p->norm_buffer), sizeof(double),
+                       LT_COPY_DEVICE_TO_HOST);
+    const lt_tensor *t = &s->edge[b->a * LT_MAX_OUT];
+    unsigned char *to = (unsigned char *)e->result + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
+    return d->copy(d, stream, to, t->data, lt_tensor_bytes(t), LT_COPY_DEVICE_TO_HOST);
+}
+
+static lt_status poison(lt_pass_state *s, lt_queue queue, int32_t buffer)
+{
+    lt_device *d = s->e->o.device;
+    if (!s->e->o.poison || buffer == LT_NONE)
+        return LT_OK;
+    return d->fill(d, s->e->stream[queue], at(s, buffer), 0xff, (size_t)lt_buffer_at(s->l->program, buffer)->bytes);
+}
+
+static lt_status run_kind(lt_pass_state *s, const lt_action *a, int32_t action)
+{
+    switch (a->kind) {
+    case LT_ACT_AGREE:
+        return s->agree && s->agree->fn ? s->agree->fn(s->agree->ctx) : LT_OK;
+    case LT_ACT_COPY:
+        return run_copy(s, a);
+    case LT_ACT_GATHER: // one rank: a unit's parameters are at hand, and its gradients are the sum
+    case LT_ACT_REDUCE:
+        return LT_OK;
+    case LT_ACT_FORWARD:
+    case LT_ACT_BACKWARD:
+        LT_TRY(poison(s, a->queue, s->l->program->work_buffer[action]));
+        LT_TRY(run_block(s, a, action));
+        return poison(s, a->queue, s->l->program->work_buffer[action]);
+    case LT_ACT_ADD:
+        return run_add(s, a);
+    case LT_ACT_NORM:
+        return s->update ? run_norm(s, a) : LT_OK;
+    case LT_ACT_UPDATE:
+        return s->update ? run_update(s, a) : LT_OK;
+    case LT_ACT_FREE:
+        return poison(s, a->queue, a->subject);
+    case LT_N_ACTIONS:
+        break;
+    }
+    return LT_FAIL(LT_ERR_INTERNAL, "action %d has no meaning", action);
+}
+
+static void note_use(lt_pass_state *s, const lt_action *a)
+{
+    const lt_program *p = s->l->program;
+    for (int32_t k = 0; k < a->n_access; k++) {
+        const lt_buffer *b = lt_buffer_at(p, LT_AT(&p->accesses, lt_access, a->access + k).buffer);
+        if (b->kind <= LT_BUF_NORM)
+            s->e->step_used = lt_max_i64(s->e->step_used, lt_round_up(b->offset + b->bytes, 256));
+    }
+}
+
+static lt_status run_action(lt_pass_state *s, int32_t action)
+{
+    lt_exec *e = s->e;
+    lt_device *d = e->o.device;
+    const lt_action *a = lt_action_at(s->l->program, action);
+    for (int32_t k = 0; k < a->n_wait; k++) {
+        lt_event *event = s->l->events[LT_AT(&s->l->program->waits, int32_t, a->wait + k)];
+        if (a->queue == LT_QUEUE_HOST)
+            LT_TRY(d->event_sync(d, event));
+        else
+            LT_TRY(d->stream_wait(d, e->stream[a->queue], event));
+    }
+    atomic_store(&e->now, lt_action_name(a->kind));
+    const double begin = lt_clock_now();
+    const lt_status st = run_kind(s, a, action);
+    e->seconds[a->kind] += lt_clock_now() - begin;
+    if (st != LT_OK) {
+        lt_error_note("action %d (%s)", action, lt_action_name(a->kind));
+        return st;
+    }
+    note_use(s, a);
+    if (s->l->events[action] && a->queue != LT_QUEUE_HOST)
+        LT_TRY(d->event_record(d, s->l->events[action], e->stream[a->queue]));
+    return LT_OK;
+}
+
+// All queues wait for all others.
+static lt_status meet(lt_exec *e)
+{
+    lt_device *d = e->o.device;
+    for (int q = 0; q < LT_N_QUEUES; q++)
+        if (q != LT_QUEUE_HOST)
+            LT_TRY(d->event_record(d, e->meet[q], e->stream[q]));
+    for (int q = 0; q < LT_N_QUEUES; q++)
+        for (int other = 0; other < LT_N_QUEUES; other++)
+            if (q != LT_QUEUE_HOST && other != LT_QUEUE_HOST && q != other)
+                LT_TRY(d->stream_wait(d, e->stream[q], e->meet[other]));
+    return LT_OK;
+}
+
+// Whether everything that the queues and waits put before an action is done.
+static bool is_ready(const lt_program *p, const lt_section *sec, const bool *done, int32_t i)
+{
+    const lt_action *a = lt_action_at(p, i);
+    for (int32_t k = i - 1; k >= sec->begin; k--)
+        if (lt_action_at(p, k)->queue == a->queue) {
+            if (!done[k - sec->begin])
+                return false;
+            break;
+        }
+    for (int32_t k = 0; k < a->n_wait; k++)
+        if (!done[LT_AT(&p->waits, int32_t, a->wait + k) - sec->begin])
+            return false;
+    return true;
+}
+
+// For tests: the next action is drawn among those that are ready.
+static lt_status run_shuffled(lt_pass_state *s, const lt_section *sec)
+{
+    const lt_program *p = s->l->program;
+    const int32_t n = sec->end - sec->begin;
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (sizeof(bool) + sizeof(int32_t)), "order of actions"));
+    int32_t *ready = memory;
+    bool *done = (bool *)(ready + n);
+    lt_status st = LT_OK;
+    for (int32_t k = 0; st == LT_OK && k < n; k++) {
+        int32_t n_ready = 0;
+        for (int32_t i = sec->begin; i < sec->end; i++)
+            if (!done[i - sec->begin] && is_ready(p, sec, done, i))
+                ready[n_ready++] = i;
+        LT_ASSERT(n_ready > 0);
+        const int32_t pick = (int32_t)(lt_uniform(s->e->o.order_seed, s->e->order_draws++) * n_ready);
+        st = run_action(s, ready[pick]);
+        done[ready[pick] - sec->begin] = true;
+    }
+    lt_mem_free(memory);
+    return st;
+}
+
+static lt_status run_section(lt_pass_state *s, int number)
+{
+    const lt_section *sec = &s->l->program->section[number];
+    LT_TRY(meet(s->e));
+    if (s->e->o.order_seed != 0)
+        return run_shuffled(s, sec);
+    for (int32_t i = sec->begin; i < sec->end; i++)
+        LT_TRY(run_action(s, i));
+    return LT_OK;
+}
+
+lt_status lt_run_program(lt_pass_state *s, const lt_batch_view *batches)
+{
+    lt_device *d = s->e->o.device;
+    if (s->e->o.poison)
+        LT_TRY(d->fill(d, s->e->stream[LT_QUEUE_COMPUTE], s->e->step, 0xff, (size_t)s->e->step_bytes));
+    s->batch = &batches[0];
+    LT_TRY(run_section(s, LT_SECTION_PROLOGUE));
+    for (s->micro = 0; s->micro < s->n_micro; s->micro++) {
+        s->batch = &batches[s->micro];
+        LT_TRY(run_section(s, LT_SECTION_MICRO));
+    }
+    LT_TRY(run_section(s, LT_SECTION_EPILOGUE));
+    for (int q = 0; q < LT_N_QUEUES; q++)
+        if (q != LT_QUEUE_HOST)
+            LT_TRY(d->stream_sync(d, s->e->stream[q]));
+    return LT_OK;
+}

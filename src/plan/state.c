@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Offsets of parameters, gradients and moments.
+#include "plan/state.h"
+
+#include "graph/pack.h"
+
+const char *lt_state_part_name(lt_state_part part)
+{
+    static const char *const names[] = {[LT_STATE_VALUE] = "parameters",
+                                        [LT_STATE_LOW] = "master remainders",
+                                        [LT_STATE_GRAD] = "gradients",
+                                        [LT_STATE_M] = "first moments",
+                                        [LT_STATE_V] = "second moments"};
+    return names[part];
+}
+
+lt_dtype lt_state_dtype(lt_dtype compute, lt_state_part part)
+{
+    switch (part) {
+    case LT_STATE_VALUE:
+        return compute;
+    case LT_STATE_LOW:
+        return LT_I16;
+    case LT_STATE_GRAD:
+    case LT_STATE_M:
+    case LT_STATE_V:
+    case LT_N_STATE_PARTS:
+        break;
+    }
+    return compute == LT_F64 ? LT_F64 : LT_F32;
+}
+
+static bool kept(const lt_param *p, lt_dtype compute, lt_state_part part, bool training)
+{
+    if (part == LT_STATE_VALUE)
+        return p->in_use || training; // an unused parameter is still saved with the rest
+    if (!training || !p->trainable)
+        return false;
+    return part != LT_STATE_LOW || compute == LT_BF16;
+}
+
+lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, lt_dtype compute, bool training,
+                                 lt_state_layout **out)
+{
+    void *memory = NULL;
+    const size_t table = (size_t)model->n_params * LT_N_STATE_PARTS * sizeof(int64_t);
+    LT_TRY(lt_mem_alloc(&memory, sizeof(lt_state_layout) + table, "state layout"));
+    lt_state_layout *l = memory;
+    l->compute = compute;
+    l->n_params = model->n_params;
+    l->offset = (int64_t *)(l + 1);
+    for (int part = 0; part < LT_N_STATE_PARTS; part++) {
+        const size_t size = lt_dtype_bytes(lt_state_dtype(compute, (lt_state_part)part));
+        const int64_t begin = l->bytes;
+        for (int32_t u = 0; u < units->n_units; u++)
+            for (int32_t k = 0; k < units->units[u].n_params; k++) {
+                const lt_param *p = &model->params[units->units[u].params[k]];
+                int64_t *offset = &l->offset[p->id * LT_N_STATE_PARTS + part];
+                *offset = -1;
+                if (!kept(p, compute, (lt_state_part)part, training))
+                    continue;
+                *offset = l->bytes;
+                l->bytes += lt_round_up(p->n_elems * (int64_t)size, LT_ALIGN);
+            }
+        l->part_bytes[part] = l->bytes - begin;
+    }
+    *out = l;
+    return LT_OK;
+}
+
+void lt_state_layout_destroy(lt_state_layout *layout)
+{
+    lt_mem_free(layout);
+}
