@@ -25,16 +25,18 @@ typedef struct builder {
     int64_t n_made; // nodes and pairs made so far, merged ones included
 } builder;
 
-#define FAIL_AT(b, where, ...) fail_at((b)->name, (where), __VA_ARGS__)
+#define FAIL_AT(b, where, ...) fail_at((b), (where), __VA_ARGS__)
 LT_PRINTF(3, 4)
-static lt_status fail_at(const char *name, lt_yaml_mark where, const char *fmt, ...)
+static lt_status fail_at(const builder *b, lt_yaml_mark where, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return LT_FAIL(LT_ERR_CONFIG, "%s:%d: %s", name, where.line, text);
+    if (b->source > 0) // one line from the command line
+        return LT_FAIL(LT_ERR_CONFIG, "%s: %s", b->name, text);
+    return LT_FAIL(LT_ERR_CONFIG, "%s:%d: %s", b->name, where.line, text);
 }
 
 static lt_yaml_mark mark_of(yaml_mark_t m)

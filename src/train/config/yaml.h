@@ -79,7 +79,9 @@ LT_NODISCARD lt_status lt_yaml_parse(lt_arena *arena, const char *name, const ch
  * written. */
 void lt_yaml_resolve(lt_yaml_node *node);
 
-/** The value of `key` in a mapping, NULL when absent or when `map` is no mapping. */
+/** The pair of `key` in a mapping, NULL when absent or when `map` is no mapping (or NULL). */
+const lt_yaml_pair *lt_yaml_find(const lt_yaml_node *map, const char *key);
+/** Its value. */
 lt_yaml_node *lt_yaml_get(const lt_yaml_node *map, const char *key);
 
 /** "the text \"four\"", "the number 4.5", "null", "a list": for messages. */

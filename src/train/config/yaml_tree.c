@@ -14,10 +14,16 @@ static int64_t find(const lt_yaml_node *map, const char *key, size_t len)
     return -1;
 }
 
-lt_yaml_node *lt_yaml_get(const lt_yaml_node *map, const char *key)
+const lt_yaml_pair *lt_yaml_find(const lt_yaml_node *map, const char *key)
 {
     const int64_t i = map && map->kind == LT_YAML_MAP ? find(map, key, strlen(key)) : -1;
-    return i < 0 ? NULL : map->pairs[i].value;
+    return i < 0 ? NULL : &map->pairs[i];
+}
+
+lt_yaml_node *lt_yaml_get(const lt_yaml_node *map, const char *key)
+{
+    const lt_yaml_pair *pair = lt_yaml_find(map, key);
+    return pair ? pair->value : NULL;
 }
 
 lt_yaml_words lt_yaml_describe(const lt_yaml_node *node)

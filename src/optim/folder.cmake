@@ -1,0 +1,1 @@
+target_link_libraries(lt_optim ${kind} PkgConfig::libpcre2_8)
