@@ -66,3 +66,8 @@ const lt_op_def lt_op_copy = {
     .grad = grad,
     .flags = LT_OP_CHEAP,
 };
+
+lt_val lt_copy(lt_builder *b, lt_val x)
+{
+    return lt_op_apply(b, &lt_op_copy, &x, 1, NULL, 0, NULL);
+}

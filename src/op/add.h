@@ -25,4 +25,5 @@ lt_val lt_add(lt_builder *b, lt_val x, lt_val y);
  * grads    dx is dy itself (`grad`)
  */
 extern const lt_op_def lt_op_copy;
+lt_val lt_copy(lt_builder *b, lt_val x);
 #endif
