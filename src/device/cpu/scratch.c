@@ -7,6 +7,8 @@
 typedef struct scratch {
     void *block[LT_N_SCRATCH_SLOTS];
     size_t bytes[LT_N_SCRATCH_SLOTS];
+    void *kept;
+    void (*destroy)(void *object);
 } scratch;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -16,6 +18,8 @@ static bool have_key;
 static void free_scratch(void *memory)
 {
     scratch *s = memory;
+    if (s->kept)
+        s->destroy(s->kept);
     for (int i = 0; i < LT_N_SCRATCH_SLOTS; i++)
         lt_mem_free(s->block[i]);
     lt_mem_free(s);
@@ -55,5 +59,14 @@ lt_status lt_thread_scratch(lt_scratch_slot slot, size_t bytes, void **out)
         s->bytes[slot] = bytes;
     }
     *out = s->block[slot];
+    return LT_OK;
+}
+
+lt_status lt_thread_kept(void (*destroy)(void *object), void ***out)
+{
+    scratch *s = NULL;
+    LT_TRY(mine(&s));
+    s->destroy = destroy;
+    *out = &s->kept;
     return LT_OK;
 }

@@ -22,4 +22,9 @@ typedef enum lt_scratch_slot {
  * errors   LT_ERR_MEMORY
  */
 LT_NODISCARD lt_status lt_thread_scratch(lt_scratch_slot slot, size_t bytes, void **out);
+/**
+ * A place that the calling thread keeps for one object of the kernels' (oneDNN's primitives): NULL at first, then what was put
+ * there. `destroy` is called with it when the thread ends.
+ */
+LT_NODISCARD lt_status lt_thread_kept(void (*destroy)(void *object), void ***out);
 #endif
