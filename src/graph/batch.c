@@ -32,6 +32,8 @@ lt_extents lt_extents_bucket(const lt_extents *real)
     lt_extents out;
     for (int i = 0; i < LT_N_EXTENTS; i++)
         out.n[i] = bucket(real->n[i]);
+    if (real->n[LT_EXT_MERGED] > 0) // a whole number of patches makes a visual token
+        out.n[LT_EXT_PATCHES] = out.n[LT_EXT_MERGED] * (real->n[LT_EXT_PATCHES] / real->n[LT_EXT_MERGED]);
     return out;
 }
 

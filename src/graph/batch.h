@@ -25,7 +25,7 @@ typedef struct lt_extents {
 bool lt_extents_equal(const lt_extents *a, const lt_extents *b);
 /** Every count of `real` is at most that of `capacity`. */
 bool lt_extents_fit(const lt_extents *real, const lt_extents *capacity);
-/** Counts rounded up to a bucket (at most an eighth more, in steps of at least 16), so that programs are few. 0 stays 0. */
+/** Counts rounded up to a bucket (at most an eighth more, in steps of at least 16), so that programs are few. 0 stays 0; patches keep their ratio to merged. */
 lt_extents lt_extents_bucket(const lt_extents *real);
 /** The larger of each count. */
 lt_extents lt_extents_max(const lt_extents *a, const lt_extents *b);
