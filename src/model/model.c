@@ -85,14 +85,6 @@ lt_tensor lt_param_tensor(const lt_param *param, lt_dtype dtype)
     return lt_tensor_nd(dtype, param->rank, param->dim);
 }
 
-lt_extents lt_model_capacity(const lt_model *model, const lt_extents *real)
-{
-    const int64_t group = model->config.vision.merge * model->config.vision.merge;
-    lt_extents cap = lt_extents_bucket(real);
-    cap.n[LT_EXT_PATCHES] = cap.n[LT_EXT_MERGED] * group;
-    return cap;
-}
-
 // Does the pattern match a module that the named parameter lies in: "", "model", "model.visual", ... but not the name itself.
 static bool covers(const char *pattern, const char *name)
 {

@@ -94,12 +94,6 @@ lt_tensor lt_param_tensor(const lt_param *param, lt_dtype dtype);
 const char *lt_model_head_name(const lt_model_config *config);
 
 /**
- * The capacity of a batch's bucket for this model: lt_extents_bucket, but patches stay merge * merge times the merged tokens, as
- * the graphs need them.
- */
-lt_extents lt_model_capacity(const lt_model *model, const lt_extents *real);
-
-/**
  * Freeze all parameters under the modules that a pattern matches. A module path is any dotted prefix of a parameter's name or of
  * an alias (the root is ""), so that "lm_head" freezes a tied embedding too. Patterns as in spec config-trainer-checkpoint 1.2.
  * out      hits (may be NULL): [n] how many parameters lie under modules that pattern i matches; 0 is a dead pattern
