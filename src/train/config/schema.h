@@ -101,7 +101,7 @@ struct lt_record {
 extern const lt_record lt_schema;
 
 extern const lt_record lt_schema_parallel, lt_schema_data, lt_schema_model, lt_schema_features,
-    lt_schema_training, lt_schema_tools, lt_schema_lathe, lt_schema_recompute;
+    lt_schema_training, lt_schema_tools, lt_schema_lathe;
 
 extern const lt_range lt_range_at_least_0, lt_range_at_least_1, lt_range_above_0, lt_range_unit,
     lt_range_unit_open_high, lt_range_unit_open_low;

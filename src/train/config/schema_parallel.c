@@ -91,7 +91,7 @@ static const lt_field recompute_fields[] = {
      .help = "has no meaning here"},
 };
 #undef AT
-const lt_record lt_schema_recompute = {"recompute_plan", ROWS(recompute_fields),
+static const lt_record recompute_plan = {"recompute_plan", ROWS(recompute_fields),
                                        sizeof(lt_cfg_recompute)};
 
 #define AT(field) offsetof(lt_cfg_parallel, field)
@@ -131,7 +131,7 @@ static const lt_field parallel_fields[] = {
     {"ep_plan", LT_FIELD_RECORD, AT(ep_plan), .record = &ep, .help = "expert parallelism"},
     {"recompute", LT_FIELD_BOOL, AT(recompute), "false", .support = LT_SUPPORT_INERT,
      .help = "without effect; the switch is features.recompute"},
-    {"recompute_plan", LT_FIELD_RECORD, AT(recompute_plan), .record = &lt_schema_recompute,
+    {"recompute_plan", LT_FIELD_RECORD, AT(recompute_plan), .record = &recompute_plan,
      .support = LT_SUPPORT_INERT, .help = "without effect; the plan is features.recompute_plan"},
 };
 #undef AT
@@ -271,7 +271,7 @@ static const lt_record balance = {"ep_balance_plan", ROWS(balance_fields),
 static const lt_field features_fields[] = {
     {"recompute", LT_FIELD_BOOL, AT(recompute), "false", .flags = LT_FIELD_NULL,
      .help = "compute the blocks of recompute_plan again in backward"},
-    {"recompute_plan", LT_FIELD_RECORD, AT(recompute_plan), .record = &lt_schema_recompute,
+    {"recompute_plan", LT_FIELD_RECORD, AT(recompute_plan), .record = &recompute_plan,
      .help = "which blocks"},
     {"loss_cfg", LT_FIELD_RECORD, AT(loss_cfg), .record = &loss, .help = "the loss"},
     {"enable_chunk_loss", LT_FIELD_BOOL, AT(enable_chunk_loss), "false",
