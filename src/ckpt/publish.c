@@ -168,7 +168,7 @@ void lt_publish_abort(const char *tmp)
 
 // ---- what killed processes left
 
-// The process of NAME.tmp-PID or NAME.old-PID, with the length of NAME; 0 for any other name.
+// The number at the end of NAME + mark + NUMBER, with the length of NAME; 0 for any other name.
 static long owner_of(const char *name, const char *mark, size_t *base_len)
 {
     const char *at = strstr(name, mark);
@@ -187,24 +187,40 @@ static bool is_gone(long pid)
     return pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
 }
 
+static lt_status move_back(const char *path, const char *parent, const char *name, size_t base_len,
+                           lt_arena *arena, const lt_log *log, bool *moved)
+{
+    char *base, *place;
+    LT_TRY(lt_arena_text(arena, name, base_len, &base));
+    LT_TRY(lt_path_join(arena, parent, base, &place));
+    if (lt_file_exists(place))
+        return LT_OK;
+    LT_NOTE(log, "ckpt", "%s is moved back to %s: the save that was to replace it was killed", path,
+            place);
+    *moved = true;
+    return lt_path_rename(path, place);
+}
+
 static lt_status clean_one(const char *parent, const char *name, lt_arena *arena, const lt_log *log)
 {
+    static const char *const marks[] = {".old-", ".tmp-",
+                                        ".tmp."}; // the last are lt_file_replace's
     size_t base_len = 0;
-    char *path, *base, *place;
-    const long writer = owner_of(name, ".tmp-", &base_len),
-               mover = writer > 0 ? 0 : owner_of(name, ".old-", &base_len);
-    const long pid = writer > 0 ? writer : mover;
+    long pid = 0;
+    int mark = -1;
+    char *path;
+    while (pid <= 0 && ++mark < 3)
+        pid = owner_of(name, marks[mark], &base_len);
     if (pid <= 0 || !is_gone(pid))
         return LT_OK;
     LT_TRY(lt_path_join(arena, parent, name, &path));
-    LT_TRY(lt_arena_text(arena, name, base_len, &base));
-    LT_TRY(lt_path_join(arena, parent, base, &place));
-    if (mover > 0 && !lt_file_exists(place)) {
-        LT_NOTE(log, "ckpt", "%s is moved back to %s: the save that was to replace it was killed",
-                path, place);
-        return lt_path_rename(path, place);
-    }
-    LT_NOTE(log, "ckpt", "%s is removed: process %ld was killed while saving it", path, pid);
+    bool moved = false;
+    if (mark == 0)
+        LT_TRY(move_back(path, parent, name, base_len, arena, log, &moved));
+    if (moved)
+        return LT_OK;
+    LT_NOTE(log, "ckpt", "%s is removed: process %ld was killed before it was done with it", path,
+            pid);
     if (lt_dir_remove(path) != LT_OK)
         LT_WARN(log, "ckpt", "%s stays: %s", path, lt_error_message());
     return LT_OK;

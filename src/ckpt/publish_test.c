@@ -226,7 +226,7 @@ static void a_killed_save_leaves_the_old_model_and_is_swept_up_by_the_next(void 
     assert_size_of_w(out, 4);
     assert_int_equal(count_entries(state, root), 3);
     assert_ok(lt_hf_save(out, &plan, &log));
-    assert_text_contains(lines.data, "was killed while saving it");
+    assert_text_contains(lines.data, "was killed before it was done with it");
     assert_size_of_w(out, 300000);
     assert_int_equal(count_entries(state, root), 2);
     close(ends[0]);
