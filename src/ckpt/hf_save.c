@@ -60,13 +60,13 @@ static bool names_a_dtype(const char *value, size_t len)
     return false;
 }
 
-// The last key of a path that is at the top or one level down, in a part's configuration ("text_config.dtype").
+// The last key of a path that is at the top or one level down, in a part's configuration (".text_config.dtype").
 static const char *config_key(const char *path)
 {
-    const char *dot = strchr(path, '.');
+    const char *first = path[0] == '.' ? path + 1 : path, *dot = strchr(first, '.');
     if (dot == NULL)
-        return path;
-    const bool part = dot - path > 7 && strncmp(dot - 7, "_config", 7) == 0;
+        return first;
+    const bool part = dot - first > 7 && strncmp(dot - 7, "_config", 7) == 0;
     return part && strchr(dot + 1, '.') == NULL ? dot + 1 : "";
 }
 

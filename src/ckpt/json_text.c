@@ -72,9 +72,13 @@ static lt_status scan_string(scanner *s)
 {
     if (!take(s, '"'))
         return broken(s, "a string");
-    while (s->at < s->len && s->text[s->at] != '"')
-        s->at += s->text[s->at] == '\\' ? 2 : 1;
-    if (s->at >= s->len)
+    bool escaped = false;
+    while (s->at < s->len && (unsigned char)s->text[s->at] >= 32 &&
+           (escaped || s->text[s->at] != '"')) {
+        escaped = !escaped && s->text[s->at] == '\\';
+        s->at++;
+    }
+    if (s->at >= s->len || s->text[s->at] != '"')
         return broken(s, "the end of a string");
     s->at++;
     return LT_OK;
@@ -99,8 +103,7 @@ static lt_status scan_child(scanner *s, const char *key, size_t key_len)
     const size_t old = s->path.len;
     if (old + key_len + 1 > MAX_PATH_BYTES)
         return LT_FAIL(LT_ERR_FORMAT, "JSON path of more than %d bytes", MAX_PATH_BYTES);
-    if (old > 0)
-        LT_TRY(lt_buf_text(&s->path, "."));
+    LT_TRY(lt_buf_text(&s->path, "."));
     LT_TRY(lt_buf_append(&s->path, key, key_len));
     LT_TRY(scan_value(s));
     s->path.len = old;
@@ -187,7 +190,8 @@ lt_status lt_json_edit(lt_buf *text, lt_json_visit visit, void *ctx)
 // ---- setting one value
 
 typedef struct target {
-    const char *text, *path;
+    const char *text;
+    const char *path;  // with its first dot
     size_t begin, len; // of the value at `path`; len 0: there is none
     size_t holder,
         holder_path_len; // the deepest object on the way, and how much of the path leads to it
@@ -204,7 +208,7 @@ static const char *find_target(void *ctx, const char *path, const char *value, s
         t->len = len;
         return NULL;
     }
-    if (n > 0 && (strncmp(t->path, path, n) != 0 || t->path[n] != '.'))
+    if (strncmp(t->path, path, n) != 0 || t->path[n] != '.')
         return NULL;
     if (value[0] != '{') {
         t->blocked = true;
@@ -241,8 +245,7 @@ static lt_status insert_member(const lt_buf *text, const target *t, const char *
     while (is_space(text->data[first]))
         first++;
     LT_TRY(lt_buf_append(out, text->data, first));
-    LT_TRY(
-        append_member(out, t->path + t->holder_path_len + (t->holder_path_len > 0 ? 1 : 0), value));
+    LT_TRY(append_member(out, t->path + t->holder_path_len + 1, value));
     if (text->data[first] != '}') {
         LT_TRY(lt_buf_text(out, ","));
         LT_TRY(lt_buf_append(out, first > inside ? text->data + inside : " ",
@@ -259,18 +262,17 @@ static lt_status replace_value(const lt_buf *text, const target *t, const char *
     return lt_buf_append(out, text->data + end, text->len - end);
 }
 
-lt_status lt_json_set(lt_buf *text, const char *path, const char *value)
+static lt_status set_dotted(lt_buf *text, const char *path, const char *value)
 {
     // The scan copies the text; positions are those of the copy, which has the same bytes.
     lt_buf out = {0};
     lt_status st;
-    target t = {.path = path, .holder = SIZE_MAX};
+    target t = {.text = text->data, .path = path, .holder = SIZE_MAX};
     scanner s = {.text = text->data, .len = text->len, .visit = find_target, .ctx = &t};
-    t.text = text->data;
     LT_TRY_GOTO(st, scan_text(&s), done);
     if (t.len == 0 && (t.blocked || t.holder == SIZE_MAX)) {
         st = LT_FAIL(LT_ERR_FORMAT, "%s can't be set: something on the way to it isn't an object",
-                     path);
+                     path + 1);
         goto done;
     }
     LT_TRY_GOTO(
@@ -283,5 +285,26 @@ done:
     lt_buf_deinit(&out);
     lt_buf_deinit(&s.path);
     lt_buf_deinit(&s.out);
+    return st;
+}
+
+lt_status lt_json_set(lt_buf *text, const char *path, const char *value)
+{
+    lt_buf dotted = {0};
+    int n_keys = 1;
+    bool plain = true;
+    for (const char *p = path; *p != '\0'; p++) {
+        n_keys += *p == '.';
+        plain = plain && (unsigned char)*p >= 32 && *p != '"' && *p != '\\';
+    }
+    if (!plain || n_keys >= MAX_DEPTH || strlen(path) >= MAX_PATH_BYTES)
+        return LT_FAIL(
+            LT_ERR_FORMAT,
+            "%.100s can't be set: a path is plain text of less than %d keys and %d bytes", path,
+            MAX_DEPTH, MAX_PATH_BYTES);
+    lt_status st = lt_buf_printf(&dotted, ".%s", path);
+    if (st == LT_OK)
+        st = set_dotted(text, dotted.data, value);
+    lt_buf_deinit(&dotted);
     return st;
 }
