@@ -132,10 +132,11 @@ static lt_status bind_params(lt_assembly *a, const char *prefix, const lt_block_
         char name[256];
         const int len = snprintf(name, sizeof name, "%s.%s", prefix, kind->params[i].name);
         int64_t id = -1;
-        if (len < 0 || (size_t)len >= sizeof name || !lt_map_get_text(a->names, name, &id))
+        if (len < 0 || (size_t)len >= sizeof name || !lt_map_get_text(a->names, name, &id)) {
             return LT_FAIL(LT_ERR_INTERNAL,
                            "block kind %s wants the parameter %s, which the model does not have",
                            kind->name, name);
+        }
         LT_AT(&a->params, lt_param, id).in_use = true;
         ids[i] = (int32_t)id;
     }

@@ -6,7 +6,9 @@
 #include "model/config.h"
 #include "op/op.h"
 
-/** Its rows of a decoder layer's parameter list (with model/assemble.h). c: const lt_text_config * */
+/**
+ * Its rows of a decoder layer's parameter list (with model/assemble.h). c: const lt_text_config *
+ */
 #define LT_ATTENTION_PARAMS(c)                                                                     \
     LT_MATRIX("self_attn.q_proj.weight", (c)->heads *(c)->head_dim, (c)->hidden),                  \
         LT_MATRIX("self_attn.k_proj.weight", (c)->kv_heads *(c)->head_dim, (c)->hidden),           \
@@ -16,7 +18,8 @@
         LT_SCALE("self_attn.k_norm.weight", (c)->head_dim)
 
 /**
- * O W_o^T for h, the normed input: projections, the norm and rotation of each head of q and k, causal attention inside samples.
+ * O W_o^T for h, the normed input: projections, the norm and rotation of each head of q and k,
+ * causal attention inside samples.
  *
  * source   spec/models.md 5.5
  * in       h [T, H]; table: the rotary table [T, D]

@@ -17,7 +17,8 @@ static lt_status family_list(bool built, lt_buf *out)
     return LT_OK;
 }
 
-// The sentence for a model_type that cannot be built: it lists what can be, and what is only known by name.
+// The sentence for a model_type that cannot be built: it lists what can be, and what is only known
+// by name.
 static lt_status refuse(const char *where, const char *found, bool known)
 {
     lt_buf built = {0}, named = {0};
@@ -62,11 +63,12 @@ static lt_status cut_down(const char *where, const lt_model_cut *cut, lt_model_c
     } rows[] = {{cut->text_layers, &c->text.layers, "decoder layers"},
                 {cut->vision_depth, &c->vision.depth, "vision blocks"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].want < 0 || rows[i].want > *rows[i].have)
+        if (rows[i].want < 0 || rows[i].want > *rows[i].have) {
             return LT_FAIL(LT_ERR_CONFIG,
                            "a cut to %lld %s is asked for, but the model of %s has %lld; it must "
                            "be from 1 to that",
                            (long long)rows[i].want, rows[i].what, where, (long long)*rows[i].have);
+        }
         if (rows[i].want > 0)
             *rows[i].have = rows[i].want;
     }
@@ -100,11 +102,12 @@ lt_status lt_model_config_parse(const char *text, size_t len, const char *where,
     if (!json)
         return LT_FAIL(LT_ERR_FORMAT, "%s:%d: not JSON: %s", where, err.line, err.text);
     lt_status st = LT_OK;
-    if (!json_is_object(json))
+    if (!json_is_object(json)) {
         st = LT_FAIL(LT_ERR_FORMAT, "%s: a config.json is an object, this one is %s", where,
                      lt_json_print(json).s);
-    else
+    } else {
         st = read_root(json, where, cut, out);
+    }
     json_decref(json);
     return st;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a Hugging Face checkpoint, read into plain numbers. Every rule that a model relies on is checked here.
+// config.json of a Hugging Face checkpoint as plain numbers, held to the rules that models rely on.
 #ifndef LT_MODEL_CONFIG_H
 #define LT_MODEL_CONFIG_H
 
@@ -8,7 +8,10 @@
 enum { LT_MAX_DEEPSTACK = 16, LT_MAX_EOS = 8, LT_MAX_DENSE = 128 };
 enum { LT_NO_TOKEN = -1 };
 
-/** A family of models: which model_type values it answers to, how to read their config.json and how to build them. */
+/**
+ * A family of models: which model_type values it answers to, how to read their config.json and how
+ * to build them.
+ */
 typedef struct lt_family lt_family;
 
 /** Routed experts; all zero in a dense model. */
@@ -26,8 +29,7 @@ typedef struct lt_text_config {
     int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab;
     int64_t max_position; /* 0: the file does not say */
     double eps, rope_theta, initializer_range;
-    int32_t mrope_section
-        [3]; /* frequencies on the temporal, height and width axis; their sum is head_dim / 2 */
+    int32_t mrope_section[3]; /* frequencies on each axis, temporal first; sum head_dim / 2 */
     bool mrope_interleaved;
     lt_moe_config moe;
 } lt_text_config;
@@ -39,8 +41,7 @@ typedef struct lt_vision_config {
     int64_t position_rows, grid; /* num_position_embeddings = grid * grid */
     double rope_theta, eps, initializer_range;
     int32_t n_deepstack;
-    int32_t deepstack
-        [LT_MAX_DEEPSTACK]; /* after which vision block each deepstack merger sits; ascending */
+    int32_t deepstack[LT_MAX_DEEPSTACK]; /* the vision block before each merger; ascending */
 } lt_vision_config;
 
 typedef struct lt_model_config {
@@ -48,30 +49,28 @@ typedef struct lt_model_config {
     char model_type[48];
     lt_text_config text;
     lt_vision_config vision;
-    bool
-        tied; /* what tie_word_embeddings says: the top level's word first, then text_config's, else false */
-    const char *
-        tied_key; /* where that was found: "tie_word_embeddings", "text_config.tie_word_embeddings" or "" */
-    int32_t image_token, video_token, vision_start, vision_end, bos,
-        pad; /* LT_NO_TOKEN when the file has none */
+    bool tied; /* tie_word_embeddings: the top level's word, else text_config's, else false */
+    const char *tied_key; /* the key path of that word; "" when the file has none */
+    int32_t image_token, video_token, vision_start, vision_end; /* below text.vocab */
+    int32_t bos, pad;                                           /* or LT_NO_TOKEN */
     int32_t eos[LT_MAX_EOS], n_eos;
-    char dtype
-        [16]; /* "bfloat16": what dtype, or torch_dtype, says of the stored weights; "" when the file does not say */
+    char dtype[16]; /* of the stored weights, "bfloat16"; "" when the file does not say */
 } lt_model_config;
 
 /** What a run cuts off. 0: as the file says. */
 typedef struct lt_model_cut {
-    int64_t text_layers; /* keep the first so many decoder layers */
-    int64_t
-        vision_depth; /* keep the first so many vision blocks, and the deepstack mergers among them */
+    int64_t text_layers;  /* keep the first so many decoder layers */
+    int64_t vision_depth; /* keep the first so many vision blocks, and the mergers among them */
 } lt_model_cut;
 
 /**
  * Read the text of a config.json. A config keeps no pointer into `text`.
- * source   spec/models.md 2.1; both rope_theta + rope_scaling and rope_parameters; num_local_experts for num_experts
+ * source   spec/models.md 2.1; both rope_theta + rope_scaling and rope_parameters;
+ *          num_local_experts for num_experts
  * in       where: what messages call the file (its path); cut may be NULL
- * errors   LT_ERR_FORMAT (not JSON), LT_ERR_CONFIG (a field is missing, of a wrong type or against a rule: the message gives
- *          the file, the key path, the value and the rule), LT_ERR_UNSUPPORTED (unknown model_type: lists those that are known)
+ * errors   LT_ERR_FORMAT (not JSON), LT_ERR_CONFIG (a field is missing, of a wrong type or against
+ *          a rule: the message gives the file, the key path, the value and the rule),
+ *          LT_ERR_UNSUPPORTED (unknown model_type: lists those that are known)
  */
 LT_NODISCARD lt_status lt_model_config_parse(const char *text, size_t len, const char *where,
                                              const lt_model_cut *cut, lt_model_config *out);

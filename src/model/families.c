@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families that config.json may name. Rows with nothing but a name are known, and not built yet.
+// The families that config.json may name. Rows with nothing but a name are known, and not built
+// yet.
 #include "model/family.h"
 
 static const lt_family qwen3_vl_moe = {.model_type = "qwen3_vl_moe"};

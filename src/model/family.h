@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of model families. A new family is a new file with a row of its own, and one line in families.c.
+// The table of model families. A new family is a new file with a row of its own, and one line in
+// families.c.
 #ifndef LT_MODEL_FAMILY_H
 #define LT_MODEL_FAMILY_H
 
@@ -8,9 +9,15 @@
 
 struct lt_family {
     const char *model_type; /* what config.json says */
-    /* the whole config.json, model_type already known; fills all of `out` but family and model_type. NULL: not built yet */
+    /*
+     * the whole config.json, model_type already known; fills all of `out` but family and
+     * model_type. NULL: not built yet
+     */
     lt_status (*read)(const lt_json_scope *root, lt_model_config *out);
-    /* parameters in published order, then blocks in forward order; sets loss_block, logits_block, embed_param, head_param */
+    /*
+     * parameters in published order, then blocks in forward order; sets loss_block, logits_block,
+     * embed_param, head_param
+     */
     void (*build)(lt_assembly *a);
     const char *head_name; /* the head's name in checkpoints: "lm_head.weight" */
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLOPs of a training step, counted from the blocks: matrices once per row, attention by the squares of segments.
+// FLOPs of a training step, counted from the blocks: matrices once per row, attention by the
+// squares of segments.
 #include "model/model.h"
 #include <string.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading JSON fields by table, with messages that name the file, the key path, the value and the rule.
+// Reading JSON fields by table, with messages that name the file, the key path, the value and the
+// rule.
 #include "model/json_field.h"
 #include "base/memory.h"
 #include <math.h>
@@ -24,7 +25,7 @@ json_t *lt_json_find(const lt_json_scope *scope, const lt_json_field *field, lt_
     const char *keys[] = {field->key, field->other_key};
     json_t *objects[] = {scope->object, field->in_outer ? scope->outer : NULL};
     const char *prefixes[] = {scope->path, scope->outer_path};
-    for (int o = 0; o < 2; o++)
+    for (int o = 0; o < 2; o++) {
         for (int k = 0; k < 2; k++) {
             json_t *v = get(objects[o], keys[k]);
             if (v) {
@@ -32,6 +33,7 @@ json_t *lt_json_find(const lt_json_scope *scope, const lt_json_field *field, lt_
                 return v;
             }
         }
+    }
     *path = join(scope->path, field->key);
     return NULL;
 }
@@ -134,10 +136,11 @@ lt_status lt_json_hold(const lt_json_scope *scope, const lt_json_rule *rules, si
         const bool fine = word ? json_is_string(v) && strcmp(json_string_value(v), word) == 0
                                : json_is_false(v) || (json_is_number(v) &&
                                                       fpclassify(json_number_value(v)) == FP_ZERO);
-        if (!fine)
+        if (!fine) {
             return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: %s%s is %s, which is not supported; only %s is",
                            scope->where, scope->path, rules[i].key, lt_json_print(v).s,
                            word ? word : "off (false, 0 or null)");
+        }
     }
     return LT_OK;
 }
@@ -160,19 +163,21 @@ lt_status lt_json_ints(const lt_json_scope *scope, const char *key, int64_t min,
     json_t *v = get(scope->object, key);
     if (!v)
         return LT_OK;
-    if (!json_is_array(v) || json_array_size(v) > (size_t)cap)
+    if (!json_is_array(v) || json_array_size(v) > (size_t)cap) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: %s%s is %s; it must be a list of at most %d whole numbers",
                        scope->where, scope->path, key, lt_json_print(v).s, (int)cap);
+    }
     const int32_t len = (int32_t)json_array_size(v);
     for (int32_t i = 0; i < len; i++) {
         json_t *item = json_array_get(v, (size_t)i);
         const int64_t x = json_integer_value(item);
-        if (!json_is_integer(item) || x < min || x > max)
+        if (!json_is_integer(item) || x < min || x > max) {
             return LT_FAIL(LT_ERR_CONFIG,
                            "%s: %s%s[%d] is %s; it must be a whole number from %lld to %lld",
                            scope->where, scope->path, key, (int)i, lt_json_print(item).s,
                            (long long)min, (long long)max);
+        }
         out[i] = (int32_t)x;
     }
     *n = len;

@@ -11,7 +11,10 @@
         LT_MATRIX("mlp.up_proj.weight", intermediate, hidden),                                     \
         LT_MATRIX("mlp.down_proj.weight", hidden, intermediate)
 
-/** (silu(h W_g^T) * (h W_u^T)) W_d^T with PATH.gate_proj, PATH.up_proj, PATH.down_proj. source: spec/models.md 5.5 */
+/**
+ * (silu(h W_g^T) * (h W_u^T)) W_d^T with PATH.gate_proj, PATH.up_proj, PATH.down_proj. source:
+ * spec/models.md 5.5
+ */
 lt_val lt_swiglu_mlp(lt_builder *b, lt_val h, const char *path);
 
 /** gelu(h W_1^T + b_1) W_2^T + b_2 with the two given module paths. source: spec/models.md 5.1 */

@@ -85,7 +85,8 @@ lt_tensor lt_param_tensor(const lt_param *param, lt_dtype dtype)
     return lt_tensor_nd(dtype, param->rank, param->dim);
 }
 
-// Does the pattern match a module that the named parameter lies in: "", "model", "model.visual", ... but not the name itself.
+// Does the pattern match a module that the named parameter lies in: "", "model", "model.visual",
+// ... but not the name itself.
 static bool covers(const char *pattern, const char *name)
 {
     char path[LT_PATTERN_PATH_MAX];
@@ -117,11 +118,12 @@ lt_status lt_model_freeze(lt_model *model, const char *const *patterns, int64_t 
         LT_TRY(lt_pattern_check(patterns[i]));
     for (int64_t i = 0; i < n; i++) {
         int64_t covered = 0;
-        for (int32_t k = 0; k < model->n_params; k++)
+        for (int32_t k = 0; k < model->n_params; k++) {
             if (covers_param(patterns[i], &model->params[k])) {
                 model->params[k].trainable = false;
                 covered++;
             }
+        }
         if (hits)
             hits[i] = covered;
     }
@@ -133,7 +135,8 @@ lt_status lt_model_modules(const lt_model *model, lt_vec *paths)
     return lt_vec_append(paths, model->store->modules.data, model->store->modules.n);
 }
 
-// Length of the top module's name: "model.visual" of "model.visual.blocks.0...", "lm_head" of "lm_head.weight".
+// Length of the top module's name: "model.visual" of "model.visual.blocks.0...", "lm_head" of
+// "lm_head.weight".
 static size_t top_module(const char *name)
 {
     const size_t first = strcspn(name, ".");
@@ -195,7 +198,7 @@ void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, i
                           float *out)
 {
     const uint64_t key = lt_rng_key(seed, param->name);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         switch (param->init) {
         case LT_INIT_NORMAL:
             out[i] = (float)(param->std * lt_normal(key, (uint64_t)(first + i)));
@@ -207,4 +210,5 @@ void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, i
             out[i] = 1;
             break;
         }
+    }
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as data: parameters, and blocks in forward order with the edges between them. Nothing here computes.
+// A model as data: parameters, and blocks in forward order with the edges between them.
 #ifndef LT_MODEL_MODEL_H
 #define LT_MODEL_MODEL_H
 
 #include "graph/builder.h"
 #include "model/config.h"
 
-/** One parameter. `id` is its place in model->params, which is the order of the published model's named_parameters(). */
+/**
+ * One parameter. `id` is its place in model->params, which is the order of the published model's
+ * named_parameters().
+ */
 typedef struct lt_param {
-    const char *name; /* the full published name: "model.language_model.norm.weight" */
-    const char *const
-        *aliases; /* other names of the same buffer: "lm_head.weight" of a tied model */
+    const char *name;           /* the full published name: "model.language_model.norm.weight" */
+    const char *const *aliases; /* of the same buffer: "lm_head.weight" of a tied model */
     int32_t n_aliases;
     int32_t id;
     int32_t rank;
@@ -19,8 +21,7 @@ typedef struct lt_param {
     lt_init init;
     double std;     /* of LT_INIT_NORMAL: the initializer_range of its part of the model */
     bool trainable; /* false once frozen, and for a parameter that no block reads */
-    bool
-        in_use; /* some block reads it (a deepstack merger beyond the last layer is stored and never read) */
+    bool in_use; /* some block reads it; a deepstack merger beyond the last layer is only stored */
 } lt_param;
 
 enum { LT_MAX_BLOCKS = 4096 };
@@ -30,10 +31,16 @@ typedef struct lt_edge {
     int32_t block, output;
 } lt_edge;
 
-/** What a block is for. Training leaves LOGITS out; looking at logits (eval, generate) leaves LOSS out. */
+/**
+ * What a block is for. Training leaves LOGITS out; looking at logits (eval, generate) leaves LOSS
+ * out.
+ */
 typedef enum lt_block_role { LT_BLOCK_BODY, LT_BLOCK_LOSS, LT_BLOCK_LOGITS } lt_block_role;
 
-/** Which line of lt_flops a block's products go to. NONE: look-ups and elementwise work, not counted. */
+/**
+ * Which line of lt_flops a block's products go to. NONE: look-ups and elementwise work, not
+ * counted.
+ */
 typedef enum lt_part {
     LT_PART_NONE,
     LT_PART_TEXT,
@@ -43,7 +50,10 @@ typedef enum lt_part {
     LT_PART_MERGERS
 } lt_part;
 
-/** What the FLOPs of a block kind are counted from: every matrix among its parameters, once per row, and attention. */
+/**
+ * What the FLOPs of a block kind are counted from: every matrix among its parameters, once per row,
+ * and attention.
+ */
 typedef struct lt_kind_cost {
     lt_part part;
     lt_extent rows;          /* TOKENS, PATCHES or MERGED */
@@ -70,19 +80,24 @@ typedef struct lt_model {
     int32_t n_blocks;
     const lt_block_kind *const *kinds;
     int32_t n_kinds;
-    int32_t loss_block,
-        logits_block; /* they share the head's parameter and the final norm's output */
-    int32_t embed_param, head_param; /* one id when the head is tied */
+    int32_t loss_block, logits_block; /* both read the head and the final norm's output */
+    int32_t embed_param, head_param;  /* one id when the head is tied */
     bool
-        tied; /* the head is the embedding: decided when the model was built, not by the file's flag */
+        tied; /* the head is the embedding: as the model was built, whatever the file's flag says */
     int64_t pixel_width, vocab;
     struct lt_model_store *store; /* the model's own memory and name map */
 } lt_model;
 
-/** Whether the head has a weight of its own. A checkpoint without a head tensor means TIED, whatever its config.json says. */
+/**
+ * Whether the head has a weight of its own. A checkpoint without a head tensor means TIED, whatever
+ * its config.json says.
+ */
 typedef enum lt_head { LT_HEAD_AS_CONFIG, LT_HEAD_TIED, LT_HEAD_OWN } lt_head;
 
-/** Build the model of a config (which is copied). errors LT_ERR_UNSUPPORTED, LT_ERR_MEMORY. End with lt_model_destroy. */
+/**
+ * Build the model of a config (which is copied). errors LT_ERR_UNSUPPORTED, LT_ERR_MEMORY. End with
+ * lt_model_destroy.
+ */
 LT_NODISCARD lt_status lt_model_create(const lt_model_config *config, lt_head head, lt_model **out);
 /** Accepts NULL. */
 void lt_model_destroy(lt_model *model);
@@ -94,14 +109,19 @@ lt_tensor lt_param_tensor(const lt_param *param, lt_dtype dtype);
 const char *lt_model_head_name(const lt_model_config *config);
 
 /**
- * Freeze all parameters under the modules that a pattern matches. A module path is any dotted prefix of a parameter's name or of
- * an alias (the root is ""), so that "lm_head" freezes a tied embedding too. Patterns as in spec config-trainer-checkpoint 1.2.
- * out      hits (may be NULL): [n] how many parameters lie under modules that pattern i matches; 0 is a dead pattern
+ * Freeze all parameters under the modules that a pattern matches. A module path is any dotted
+ * prefix of a parameter's name or of an alias (the root is ""), so that "lm_head" freezes a tied
+ * embedding too. Patterns as in spec config-trainer-checkpoint 1.2.
+ * out      hits (may be NULL): [n] how many parameters lie under modules that pattern i matches; 0
+ *          is a dead pattern
  * errors   LT_ERR_CONFIG: a pattern that is malformed
  */
 LT_NODISCARD lt_status lt_model_freeze(lt_model *model, const char *const *patterns, int64_t n,
                                        int64_t *hits);
-/** All module paths in order of first appearance, the root left out: pushes const char * (they live as long as the model). */
+/**
+ * All module paths in order of first appearance, the root left out: pushes const char * (they live
+ * as long as the model).
+ */
 LT_NODISCARD lt_status lt_model_modules(const lt_model *model, lt_vec *paths);
 
 /** Parameter counts below one module, for the print at the start of a run. */
@@ -109,25 +129,33 @@ typedef struct lt_param_count {
     const char *module; /* "model.visual", "model.language_model", "lm_head" */
     int64_t trainable, frozen;
 } lt_param_count;
-/** One row per top module (name up to the second dot below "model", else up to the first), in order; pushes lt_param_count. */
+/**
+ * One row per top module (name up to the second dot below "model", else up to the first), in order;
+ * pushes lt_param_count.
+ */
 LT_NODISCARD lt_status lt_model_count(const lt_model *model, lt_vec *rows);
 /** Elements of all parameters; of the trainable ones alone. A tied head counts once. */
 int64_t lt_model_total(const lt_model *model, bool trainable_only);
 
 /**
- * Which blocks have something trainable in them or below them: their outputs need a gradient, and they a backward. Input i of
- * block b needs a gradient exactly when needs[blocks[b].inputs[i].block]. out: needs [n_blocks]
+ * Which blocks have something trainable in them or below them: their outputs need a gradient, and
+ * they a backward. Input i of block b needs a gradient exactly when
+ * needs[blocks[b].inputs[i].block]. out: needs [n_blocks]
  */
 void lt_model_needs_grad(const lt_model *model, bool *needs);
 
 /**
- * Initial values of elements [first, first + n) of a parameter: normal with mean 0 and deviation param->std, or 0, or 1.
+ * Initial values of elements [first, first + n) of a parameter: normal with mean 0 and deviation
+ * param->std, or 0, or 1.
  * A value depends on (seed, name, index) alone. source: spec/models.md 11
  */
 void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, int64_t n,
                           float *out);
 
-/** The work of one step: counts of a batch, summed over micro-batches. Squares are per segment: the sum of n_s * n_s. */
+/**
+ * The work of one step: counts of a batch, summed over micro-batches. Squares are per segment: the
+ * sum of n_s * n_s.
+ */
 typedef struct lt_work {
     double tokens, patches, merged;
     double token_squares, patch_squares;
@@ -135,15 +163,16 @@ typedef struct lt_work {
 /** Adds a micro-batch. It reads the extents and the host's segment tables. */
 void lt_work_add(lt_work *work, const lt_batch_view *batch);
 
-/** Model FLOPs (multiply and add apart) of a step; never recompute. source: spec/models.md 10.1; the head counts all tokens. */
+/**
+ * Model FLOPs (multiply and add apart) of a step; never recompute. source: spec/models.md 10.1; the
+ * head counts all tokens.
+ */
 typedef struct lt_flops {
     double text, text_attention, head; /* forward; causal attention at one half of the square */
     double vision, vision_attention, patch_embed, mergers; /* forward; mergers per merged token */
     double forward;                                        /* their sum */
-    double
-        step; /* forward, plus a product for each weight gradient and each input gradient that is needed */
-    double
-        plain; /* the count that common scripts print: 3 (text + attention + head) + vision blocks (x 3 unless frozen) */
+    double step;  /* forward, and a product more for each weight or input gradient that is needed */
+    double plain; /* what common scripts print: 3 text parts + vision blocks (x 3 unless frozen) */
 } lt_flops;
 lt_flops lt_model_flops(const lt_model *model, const lt_work *work);
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen3-VL, dense: the tower's features replace embedding rows, deepstack features are added after the first layers.
+// Qwen3-VL, dense. The tower's features replace embedding rows; deepstack's join the first layers.
 #include "model/attention.h"
 #include "model/family.h"
 #include "model/mlp.h"
@@ -43,10 +43,11 @@ static lt_status build_layer(lt_builder *b, const void *config, const lt_val *in
 {
     const lt_text_config *c = config;
     lt_val x = in[0], table = in[1];
-    lt_val h = lt_rms_norm(b, x, lt_param_of(b, "input_layernorm.weight"), c->eps);
+    lt_val norm1 = lt_param_of(b, "input_layernorm.weight");
+    lt_val norm2 = lt_param_of(b, "post_attention_layernorm.weight");
+    lt_val h = lt_rms_norm(b, x, norm1, c->eps);
     lt_val a = lt_decoder_attention(b, h, table, c);
-    h = lt_add_rms_norm(b, &x, a, lt_param_of(b, "post_attention_layernorm.weight"),
-                        c->eps); // x += a; h = norm(x)
+    h = lt_add_rms_norm(b, &x, a, norm2, c->eps); // x += a; h = norm(x)
     out[0] = lt_add(b, x, lt_swiglu_mlp(b, h, "mlp"));
     return lt_builder_status(b);
 }
@@ -185,11 +186,12 @@ static void build(lt_assembly *a)
 static lt_status read_config(const lt_json_scope *root, lt_model_config *out)
 {
     LT_TRY(lt_qwen_read_config(root, out));
-    if (out->text.moe.experts > 0)
+    if (out->text.moe.experts > 0) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: text_config.num_experts is %lld, but model_type qwen3_vl has none; "
                        "with experts it is qwen3_vl_moe",
                        root->where, (long long)out->text.moe.experts);
+    }
     return LT_OK;
 }
 

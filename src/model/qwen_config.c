@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a Qwen3-VL config.json and the rules between them.
 #include "model/qwen_config.h"
+#include "op/attention.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,6 @@
 #define LAYERS_MAX 1024
 #define WIDTH_MAX 131072
 #define HEADS_MAX 1024
-#define HEAD_DIM_MAX 1024
 #define VOCAB_MAX 16777216
 #define PATCH_MAX 128
 #define FEW 16 // channels, temporal patch, merge
@@ -17,69 +17,61 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 #define AT(type, member) .offset = offsetof(type, member)
-#define INT LT_FIELD_INT
-#define REAL LT_FIELD_REAL
-#define BOOL LT_FIELD_BOOL
 
+// Rows: a whole number from 1 that must be there; one with a fallback; a real one with a fallback.
+#define NEED(k, of, member, most)                                                                  \
+    {                                                                                              \
+        (k), NULL, LT_FIELD_INT, AT(of, member), .required = true, .min = 1, .max = (most)         \
+    }
+#define INT(k, of, member, otherwise, most)                                                        \
+    {                                                                                              \
+        (k), NULL, LT_FIELD_INT, AT(of, member), .fallback = (otherwise), .min = 1, .max = (most)  \
+    }
+#define REAL(k, of, member, otherwise, most)                                                       \
+    {                                                                                              \
+        (k), NULL, LT_FIELD_REAL, AT(of, member), .fallback = (otherwise), .max = (most)           \
+    }
+
+// Sizes must be there; the rest may be left out, and is then as in every published file.
 static const lt_json_field text_fields[] = {
-    {"hidden_size", NULL, INT, AT(lt_text_config, hidden), .required = true, .min = 1,
-     .max = WIDTH_MAX},
-    {"num_hidden_layers", NULL, INT, AT(lt_text_config, layers), .required = true, .min = 1,
-     .max = LAYERS_MAX},
-    {"num_attention_heads", NULL, INT, AT(lt_text_config, heads), .required = true, .min = 1,
-     .max = HEADS_MAX},
-    {"num_key_value_heads", NULL, INT, AT(lt_text_config, kv_heads), .min = 1,
-     .max = HEADS_MAX}, // absent: as many as heads
-    {"head_dim", NULL, INT, AT(lt_text_config, head_dim), .fallback = 128, .min = 2,
-     .max = HEAD_DIM_MAX},
-    {"intermediate_size", NULL, INT, AT(lt_text_config, intermediate), .required = true, .min = 1,
-     .max = WIDTH_MAX},
-    {"vocab_size", NULL, INT, AT(lt_text_config, vocab), .required = true, .min = 1,
-     .max = VOCAB_MAX},
-    {"max_position_embeddings", NULL, INT, AT(lt_text_config, max_position), .min = 1, .max = 1e9},
-    {"rms_norm_eps", NULL, REAL, AT(lt_text_config, eps), .fallback = 1e-6, .min = 0, .max = 1},
-    {"initializer_range", NULL, REAL, AT(lt_text_config, initializer_range), .fallback = 0.02,
-     .min = 0, .max = 10},
+    NEED("hidden_size", lt_text_config, hidden, WIDTH_MAX),
+    NEED("num_hidden_layers", lt_text_config, layers, LAYERS_MAX),
+    NEED("num_attention_heads", lt_text_config, heads, HEADS_MAX),
+    INT("num_key_value_heads", lt_text_config, kv_heads, 0, HEADS_MAX), // 0: as many as heads
+    INT("head_dim", lt_text_config, head_dim, 128, LT_MAX_HEAD_DIM),
+    NEED("intermediate_size", lt_text_config, intermediate, WIDTH_MAX),
+    NEED("vocab_size", lt_text_config, vocab, VOCAB_MAX),
+    INT("max_position_embeddings", lt_text_config, max_position, 0, 1e9),
+    REAL("rms_norm_eps", lt_text_config, eps, 1e-6, 1),
+    REAL("initializer_range", lt_text_config, initializer_range, 0.02, 10),
 };
 
-// The coefficient has been written on both levels: text_config's word counts first.
+// The last two have been written on both levels (BR-53): text_config's word counts first.
 static const lt_json_field moe_fields[] = {
-    {"num_experts", "num_local_experts", INT, AT(lt_moe_config, experts), .min = 0,
+    {"num_experts", "num_local_experts", LT_FIELD_INT, AT(lt_moe_config, experts),
      .max = EXPERTS_MAX},
-    {"num_experts_per_tok", NULL, INT, AT(lt_moe_config, experts_per_token), .min = 1,
-     .max = EXPERTS_MAX},
-    {"moe_intermediate_size", NULL, INT, AT(lt_moe_config, intermediate), .min = 1,
-     .max = WIDTH_MAX},
-    {"decoder_sparse_step", NULL, INT, AT(lt_moe_config, sparse_step), .fallback = 1, .min = 1,
-     .max = LAYERS_MAX},
-    {"norm_topk_prob", NULL, BOOL, AT(lt_moe_config, renormalise), .fallback = 1},
-    {"output_router_logits", NULL, BOOL, AT(lt_moe_config, router_logits), .in_outer = true},
-    {"router_aux_loss_coef", NULL, REAL, AT(lt_moe_config, aux_coef), .in_outer = true,
-     .fallback = 0.001, .min = 0, .max = 1e6},
+    INT("num_experts_per_tok", lt_moe_config, experts_per_token, 0, EXPERTS_MAX),
+    INT("moe_intermediate_size", lt_moe_config, intermediate, 0, WIDTH_MAX),
+    INT("decoder_sparse_step", lt_moe_config, sparse_step, 1, LAYERS_MAX),
+    {"norm_topk_prob", NULL, LT_FIELD_BOOL, AT(lt_moe_config, renormalise), .fallback = 1},
+    {"output_router_logits", NULL, LT_FIELD_BOOL, AT(lt_moe_config, router_logits),
+     .in_outer = true},
+    {"router_aux_loss_coef", NULL, LT_FIELD_REAL, AT(lt_moe_config, aux_coef), .in_outer = true,
+     .fallback = 0.001, .max = 1e6},
 };
 
 static const lt_json_field vision_fields[] = {
-    {"hidden_size", NULL, INT, AT(lt_vision_config, hidden), .required = true, .min = 1,
-     .max = WIDTH_MAX},
-    {"depth", NULL, INT, AT(lt_vision_config, depth), .required = true, .min = 1,
-     .max = LAYERS_MAX},
-    {"num_heads", NULL, INT, AT(lt_vision_config, heads), .required = true, .min = 1,
-     .max = HEADS_MAX},
-    {"intermediate_size", NULL, INT, AT(lt_vision_config, intermediate), .required = true, .min = 1,
-     .max = WIDTH_MAX},
-    {"out_hidden_size", NULL, INT, AT(lt_vision_config, out_hidden), .required = true, .min = 1,
-     .max = WIDTH_MAX},
-    {"patch_size", NULL, INT, AT(lt_vision_config, patch), .fallback = 16, .min = 1,
-     .max = PATCH_MAX},
-    {"temporal_patch_size", NULL, INT, AT(lt_vision_config, temporal_patch), .fallback = 2,
-     .min = 1, .max = FEW},
-    {"spatial_merge_size", NULL, INT, AT(lt_vision_config, merge), .fallback = 2, .min = 1,
-     .max = FEW},
-    {"in_channels", NULL, INT, AT(lt_vision_config, channels), .fallback = 3, .min = 1, .max = FEW},
-    {"num_position_embeddings", NULL, INT, AT(lt_vision_config, position_rows), .fallback = 2304,
-     .min = 1, .max = POSITION_ROWS_MAX},
-    {"initializer_range", NULL, REAL, AT(lt_vision_config, initializer_range), .fallback = 0.02,
-     .min = 0, .max = 10},
+    NEED("hidden_size", lt_vision_config, hidden, WIDTH_MAX),
+    NEED("depth", lt_vision_config, depth, LAYERS_MAX),
+    NEED("num_heads", lt_vision_config, heads, HEADS_MAX),
+    NEED("intermediate_size", lt_vision_config, intermediate, WIDTH_MAX),
+    NEED("out_hidden_size", lt_vision_config, out_hidden, WIDTH_MAX),
+    INT("patch_size", lt_vision_config, patch, 16, PATCH_MAX),
+    INT("temporal_patch_size", lt_vision_config, temporal_patch, 2, FEW),
+    INT("spatial_merge_size", lt_vision_config, merge, 2, FEW),
+    INT("in_channels", lt_vision_config, channels, 3, FEW),
+    INT("num_position_embeddings", lt_vision_config, position_rows, 2304, POSITION_ROWS_MAX),
+    REAL("initializer_range", lt_vision_config, initializer_range, 0.02, 10),
 };
 
 static const lt_json_rule text_rules[] = {{"hidden_act", "silu"},
@@ -90,7 +82,8 @@ static const lt_json_rule vision_rules[] = {{"hidden_act", "gelu_pytorch_tanh"}}
 static const lt_json_rule text_rope_rules[] = {{"rope_type", "default"}};
 static const lt_json_rule vision_rope_rules[] = {{"rope_type", "axial"}};
 
-// A record of the rotary settings; an absent one is empty, so that every look-up in it finds nothing.
+// A record of the rotary settings; an absent one is empty, so that every look-up in it finds
+// nothing.
 static lt_status rope_record(const lt_json_scope *scope, const char *key, const char *path,
                              json_t **out)
 {
@@ -109,9 +102,9 @@ static lt_status read_text_rope(const lt_json_scope *text, lt_text_config *c)
         double theta;
         bool interleaved;
     } r = {0};
-    static const lt_json_field theta = {"rope_theta",           NULL,     REAL,
+    static const lt_json_field theta = {"rope_theta",           NULL,     LT_FIELD_REAL,
                                         AT(struct rope, theta), .min = 1, .max = 1e15};
-    static const lt_json_field interleaved = {"mrope_interleaved", NULL, BOOL,
+    static const lt_json_field interleaved = {"mrope_interleaved", NULL, LT_FIELD_BOOL,
                                               AT(struct rope, interleaved), .fallback = 1};
     json_t *newer = NULL, *older = NULL;
     LT_TRY(rope_record(text, "rope_parameters", "text_config.rope_parameters", &newer));
@@ -123,30 +116,33 @@ static lt_status read_text_rope(const lt_json_scope *text, lt_text_config *c)
     };
     for (size_t i = 0; i < COUNT(at) && r.theta < 1; i++)
         LT_TRY(lt_json_read(&at[i], &theta, 1, &r));
-    if (r.theta < 1)
+    if (r.theta < 1) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "%s: rope_theta is missing; it stands in text_config.rope_parameters or in text_config",
             text->where);
+    }
     const lt_json_scope *record = newer ? &at[0] : &at[2]; // everything else comes from one record
     LT_TRY(lt_json_read(record, &interleaved, 1, &r));
-    if (!r.interleaved)
+    if (!r.interleaved) {
         return LT_FAIL(
             LT_ERR_UNSUPPORTED,
             "%s: %smrope_interleaved is false, but Qwen3-VL's rotary sections are interleaved",
             text->where, record->path);
+    }
     LT_TRY(lt_json_hold(record, text_rope_rules, COUNT(text_rope_rules)));
     static const int32_t published[3] = {24, 20, 20};
     memcpy(c->mrope_section, published, sizeof published);
     int32_t n = 3;
-    LT_TRY(lt_json_ints(record, "mrope_section", 0, HEAD_DIM_MAX, c->mrope_section, 3, &n));
+    LT_TRY(lt_json_ints(record, "mrope_section", 0, LT_MAX_HEAD_DIM, c->mrope_section, 3, &n));
     const int64_t sum = (int64_t)c->mrope_section[0] + c->mrope_section[1] + c->mrope_section[2];
-    if (n != 3 || 2 * sum != c->head_dim)
+    if (n != 3 || 2 * sum != c->head_dim) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: %smrope_section has %d entries and the sum %lld; it must have 3, of "
                        "sum head_dim / 2 = %lld",
                        text->where, record->path, (int)n, (long long)sum,
                        (long long)(c->head_dim / 2));
+    }
     c->rope_theta = r.theta;
     c->mrope_interleaved = r.interleaved;
     return LT_OK;
@@ -160,11 +156,12 @@ static lt_status read_moe(const lt_json_scope *text, lt_text_config *c)
                         &m.n_dense));
     if (m.experts == 0)
         return LT_OK;
-    if (m.experts_per_token < 1 || m.experts_per_token > m.experts)
+    if (m.experts_per_token < 1 || m.experts_per_token > m.experts) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: text_config.num_experts_per_tok is %lld; it must be from 1 to the "
                        "number of experts, %lld",
                        text->where, (long long)m.experts_per_token, (long long)m.experts);
+    }
     if (m.intermediate < 1)
         return LT_FAIL(LT_ERR_CONFIG, "%s: text_config.moe_intermediate_size is missing",
                        text->where);
@@ -178,21 +175,24 @@ static lt_status read_text(const lt_json_scope *text, lt_text_config *c)
     LT_TRY(lt_json_hold(text, text_rules, COUNT(text_rules)));
     if (c->kv_heads == 0)
         c->kv_heads = c->heads;
-    if (c->heads % c->kv_heads != 0)
+    if (c->heads % c->kv_heads != 0) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: text_config.num_attention_heads is %lld; it must be a multiple of "
                        "num_key_value_heads, %lld",
                        text->where, (long long)c->heads, (long long)c->kv_heads);
-    if (c->head_dim % 2 != 0)
+    }
+    if (c->head_dim % 2 != 0) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "%s: text_config.head_dim is %lld; it must be even, since rotary pairs its halves",
             text->where, (long long)c->head_dim);
-    if (c->heads * c->head_dim > WIDTH_MAX)
+    }
+    if (c->heads * c->head_dim > WIDTH_MAX) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "%s: text_config.num_attention_heads x head_dim is %lld; it must be at most %d",
             text->where, (long long)(c->heads * c->head_dim), WIDTH_MAX);
+    }
     LT_TRY(read_text_rope(text, c));
     return read_moe(text, c);
 }
@@ -200,16 +200,18 @@ static lt_status read_text(const lt_json_scope *text, lt_text_config *c)
 static lt_status check_deepstack(const lt_json_scope *vision, const lt_vision_config *c)
 {
     for (int32_t i = 0; i < c->n_deepstack; i++) {
-        if (c->deepstack[i] >= c->depth)
+        if (c->deepstack[i] >= c->depth) {
             return LT_FAIL(LT_ERR_CONFIG,
                            "%s: vision_config.deepstack_visual_indexes[%d] is %d; it must be below "
                            "depth, %lld",
                            vision->where, (int)i, (int)c->deepstack[i], (long long)c->depth);
-        if (i > 0 && c->deepstack[i] <= c->deepstack[i - 1])
+        }
+        if (i > 0 && c->deepstack[i] <= c->deepstack[i - 1]) {
             return LT_FAIL(
                 LT_ERR_CONFIG,
                 "%s: vision_config.deepstack_visual_indexes[%d] is %d; the indexes must ascend",
                 vision->where, (int)i, (int)c->deepstack[i]);
+        }
     }
     return LT_OK;
 }
@@ -217,23 +219,32 @@ static lt_status check_deepstack(const lt_json_scope *vision, const lt_vision_co
 static lt_status read_vision(const lt_json_scope *vision, lt_vision_config *c)
 {
     static const lt_json_field theta = {
-        "rope_theta",      NULL,     REAL,       AT(lt_vision_config, rope_theta),
+        "rope_theta",      NULL,     LT_FIELD_REAL, AT(lt_vision_config, rope_theta),
         .fallback = 10000, .min = 1, .max = 1e15};
     LT_TRY(lt_json_read(vision, vision_fields, COUNT(vision_fields), c));
     LT_TRY(lt_json_hold(vision, vision_rules, COUNT(vision_rules)));
     c->eps = 1e-6; // in no file: the tower's definition has it
     c->head_dim = c->hidden / c->heads;
-    if (c->hidden % c->heads != 0 || c->head_dim % 4 != 0)
+    if (c->hidden % c->heads != 0 || c->head_dim % 4 != 0) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: vision_config.hidden_size is %lld; it must be num_heads, %lld, times a "
                        "multiple of 4 (rotary has two axes)",
                        vision->where, (long long)c->hidden, (long long)c->heads);
+    }
+    if (c->head_dim > LT_MAX_HEAD_DIM) {
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: vision_config.hidden_size is %lld, so heads have %lld numbers; at most "
+                       "%d are possible",
+                       vision->where, (long long)c->hidden, (long long)c->head_dim,
+                       LT_MAX_HEAD_DIM);
+    }
     while (c->grid * c->grid < c->position_rows)
         c->grid++;
-    if (c->grid * c->grid != c->position_rows)
+    if (c->grid * c->grid != c->position_rows) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: vision_config.num_position_embeddings is %lld; it must be a square",
                        vision->where, (long long)c->position_rows);
+    }
     lt_json_scope rope = {.where = vision->where, .path = "vision_config.rope_parameters."};
     LT_TRY(rope_record(vision, "rope_parameters", "vision_config.rope_parameters", &rope.object));
     LT_TRY(lt_json_read(&rope, &theta, 1, c));
@@ -246,7 +257,8 @@ static lt_status read_vision(const lt_json_scope *vision, lt_vision_config *c)
     return check_deepstack(vision, c);
 }
 
-// tie_word_embeddings: the top level's word counts first, then text_config's; else the head has its own weight.
+// tie_word_embeddings: the top level's word counts first, then text_config's; else the head has its
+// own weight.
 static lt_status read_tied(const lt_json_scope *root, const lt_json_scope *text,
                            lt_model_config *out)
 {
@@ -254,8 +266,8 @@ static lt_status read_tied(const lt_json_scope *root, const lt_json_scope *text,
         const lt_json_scope *scope;
         const char *key;
     } places[] = {{root, "tie_word_embeddings"}, {text, "text_config.tie_word_embeddings"}};
-    static const lt_json_field tied = {"tie_word_embeddings", NULL, BOOL, AT(lt_model_config, tied),
-                                       .fallback = 0};
+    static const lt_json_field tied = {"tie_word_embeddings", NULL, LT_FIELD_BOOL,
+                                       AT(lt_model_config, tied), .fallback = 0};
     out->tied_key = "";
     for (size_t i = 0; i < COUNT(places) && out->tied_key[0] == '\0'; i++) {
         lt_json_path path;
@@ -272,7 +284,7 @@ static lt_status read_token(const lt_json_scope *scope, const char *key, int32_t
 {
     const lt_json_field f = {key,
                              NULL,
-                             INT,
+                             LT_FIELD_INT,
                              0,
                              .in_outer = true,
                              .fallback = fallback,
@@ -280,11 +292,12 @@ static lt_status read_token(const lt_json_scope *scope, const char *key, int32_t
                              .max = (double)(below - 1)};
     int64_t id = 0;
     LT_TRY(lt_json_read(scope, &f, 1, &id));
-    if (id >= below)
+    if (id >= below) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "%s: %s%s is missing, and the usual %lld is not below text_config.vocab_size, %lld",
             scope->where, scope->path, key, (long long)id, (long long)below);
+    }
     *out = (int32_t)id;
     return LT_OK;
 }
@@ -326,10 +339,11 @@ static lt_status read_tokens(const lt_json_scope *root, const lt_json_scope *tex
     };
     for (size_t i = 0; i < COUNT(rows); i++)
         LT_TRY(read_token(rows[i].scope, rows[i].key, rows[i].fallback, rows[i].below, rows[i].to));
-    if (out->image_token == out->video_token)
+    if (out->image_token == out->video_token) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: image_token_id and video_token_id are both %d; they must differ",
                        root->where, (int)out->image_token);
+    }
     return read_eos(text, out);
 }
 
@@ -353,11 +367,12 @@ lt_status lt_qwen_read_config(const lt_json_scope *root, lt_model_config *out)
     LT_TRY(lt_json_hold(root, root_rules, COUNT(root_rules)));
     LT_TRY(read_text(&text, &out->text));
     LT_TRY(read_vision(&vision, &out->vision));
-    if (out->vision.out_hidden != out->text.hidden)
+    if (out->vision.out_hidden != out->text.hidden) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "%s: vision_config.out_hidden_size is %lld; it must be text_config.hidden_size, %lld",
             root->where, (long long)out->vision.out_hidden, (long long)out->text.hidden);
+    }
     LT_TRY(read_tied(root, &text, out));
     LT_TRY(read_tokens(root, &text, out));
     read_dtype(&text, out);

@@ -32,7 +32,8 @@ static lt_status build_rope(lt_builder *b, const void *config, const lt_val *in,
     return lt_builder_status(b);
 }
 
-// A patch is a row of pixels already, so the published convolution is a plain product; then its place in the frame.
+// A patch is a row of pixels already, so the published convolution is a plain product; then its
+// place in the frame.
 static lt_status build_patch_embed(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
 {
     (void)config;

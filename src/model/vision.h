@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vision tower of the Qwen families: patches, blocks, the merger, and deepstack mergers on the way.
+// The vision tower of the Qwen families: patches, blocks, the merger, and deepstack mergers on the
+// way.
 #ifndef LT_MODEL_VISION_H
 #define LT_MODEL_VISION_H
 
@@ -16,8 +17,9 @@ typedef struct lt_tower {
  * Parameters and blocks of a whole tower.
  *
  * source   spec/models.md 3.1, 5.1
- * in       c lives in the model; prefix "model.visual"; n_read: how many deepstack features somebody reads. Mergers beyond that
- *          have their parameters (a checkpoint stores them) and no block
+ * in       c lives in the model; prefix "model.visual"; n_read: how many deepstack features
+ *          somebody reads. Mergers beyond that have their parameters (a checkpoint stores them) and
+ *          no block
  */
 lt_tower lt_assemble_tower(lt_assembly *a, const lt_vision_config *c, const char *prefix,
                            int32_t n_read);

@@ -74,7 +74,7 @@ static void integers_round_to_even_and_stay_in_range(void **state)
         {LT_I16, 40000, 32767},
         {LT_I64, 1e300, 0x7ffffffffffffc00},
         {LT_I64, -1e300, INT64_MIN},
-        {LT_U8, NAN, 0},
+        {LT_U8, (double)NAN, 0},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         lt_tensor t = lt_tensor_1d(cases[c].dtype, 1);
@@ -137,7 +137,7 @@ static void f16_and_bf16_round_to_nearest_even(void **state)
         {0x1p-160, 0, 0},
         {3.4e38, 0x7c00, 0x7f80},
         {1e300, 0x7c00, 0x7f80},
-        {-INFINITY, 0xfc00, 0xff80},
+        {-(double)INFINITY, 0xfc00, 0xff80},
         {-0.0, 0x8000, 0x8000},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
