@@ -126,7 +126,7 @@ lt_status lt_run_resolve(const char *load, const lt_log *log, lt_arena *arena, l
 
 // ---- opening
 
-static lt_status open_state(lt_run *run)
+static lt_status open_state(lt_checkpoint *run)
 {
     char *path;
     int64_t version, iteration;
@@ -145,7 +145,7 @@ static lt_status open_state(lt_run *run)
     return LT_OK;
 }
 
-static lt_status open_found(lt_run *run, const char *load, const lt_log *log)
+static lt_status open_found(lt_checkpoint *run, const char *load, const lt_log *log)
 {
     lt_run_found found;
     LT_TRY(lt_arena_create(&run->arena, "checkpoint"));
@@ -165,11 +165,11 @@ static lt_status open_found(lt_run *run, const char *load, const lt_log *log)
     return LT_OK;
 }
 
-lt_status lt_run_open(const char *load, const lt_log *log, lt_run **out)
+lt_status lt_run_open(const char *load, const lt_log *log, lt_checkpoint **out)
 {
     void *mem;
-    LT_TRY(lt_mem_alloc(&mem, sizeof(lt_run), "checkpoint"));
-    lt_run *run = mem;
+    LT_TRY(lt_mem_alloc(&mem, sizeof(lt_checkpoint), "checkpoint"));
+    lt_checkpoint *run = mem;
     const lt_status st = open_found(run, load, log);
     if (st != LT_OK) {
         lt_run_close(run);
@@ -179,7 +179,7 @@ lt_status lt_run_open(const char *load, const lt_log *log, lt_run **out)
     return LT_OK;
 }
 
-void lt_run_close(lt_run *run)
+void lt_run_close(lt_checkpoint *run)
 {
     if (run == NULL)
         return;
@@ -189,7 +189,7 @@ void lt_run_close(lt_run *run)
     lt_mem_free(run);
 }
 
-lt_status lt_run_state(const lt_run *run, const char *part, const char *name, int32_t rank,
+lt_status lt_run_state(const lt_checkpoint *run, const char *part, const char *name, int32_t rank,
                        const int64_t *dim, const lt_st_tensor **out)
 {
     lt_buf full = {0};
@@ -213,7 +213,7 @@ lt_status lt_run_state(const lt_run *run, const char *part, const char *name, in
     return st;
 }
 
-lt_status lt_run_text(const lt_run *run, const char *key, const char **out)
+lt_status lt_run_text(const lt_checkpoint *run, const char *key, const char **out)
 {
     LT_ASSERT(run->state != NULL);
     const char *value = lt_st_meta(run->state, key);
@@ -224,7 +224,7 @@ lt_status lt_run_text(const lt_run *run, const char *key, const char **out)
     return LT_OK;
 }
 
-lt_status lt_run_number(const lt_run *run, const char *key, int64_t *out)
+lt_status lt_run_number(const lt_checkpoint *run, const char *key, int64_t *out)
 {
     const char *text;
     char *end;

@@ -32,7 +32,7 @@ LT_NODISCARD lt_status lt_run_resolve(const char *load, const lt_log *log, lt_ar
                                       lt_run_found *out);
 
 /** A checkpoint that is open for reading. */
-typedef struct lt_run {
+typedef struct lt_checkpoint {
     lt_run_kind kind;
     const char *dir;
     int64_t
@@ -40,20 +40,20 @@ typedef struct lt_run {
     lt_hf *weights;
     lt_st *state; /* NULL: weights alone */
     lt_arena *arena;
-} lt_run;
+} lt_checkpoint;
 /** errors  as lt_run_resolve, lt_hf_open and lt_st_open; LT_ERR_UNSUPPORTED for LT_RUN_DCP and for a state of a newer lathe */
-LT_NODISCARD lt_status lt_run_open(const char *load, const lt_log *log, lt_run **out);
-void lt_run_close(lt_run *run);
+LT_NODISCARD lt_status lt_run_open(const char *load, const lt_log *log, lt_checkpoint **out);
+void lt_run_close(lt_checkpoint *run);
 
 /**
  * The state tensor PART.NAME of that shape, in fp32.
  * errors   LT_ERR_NOT_FOUND, LT_ERR_SHAPE, LT_ERR_DTYPE: names tensor and file
  */
-LT_NODISCARD lt_status lt_run_state(const lt_run *run, const char *part, const char *name,
+LT_NODISCARD lt_status lt_run_state(const lt_checkpoint *run, const char *part, const char *name,
                                     int32_t rank, const int64_t *dim, const lt_st_tensor **out);
 /** A value of the state's metadata. errors: LT_ERR_NOT_FOUND names key and file; LT_ERR_FORMAT when it isn't a whole number */
-LT_NODISCARD lt_status lt_run_text(const lt_run *run, const char *key, const char **out);
-LT_NODISCARD lt_status lt_run_number(const lt_run *run, const char *key, int64_t *out);
+LT_NODISCARD lt_status lt_run_text(const lt_checkpoint *run, const char *key, const char **out);
+LT_NODISCARD lt_status lt_run_number(const lt_checkpoint *run, const char *key, int64_t *out);
 
 typedef struct lt_run_plan {
     const char *root;

@@ -82,7 +82,7 @@ static void save_value(const char *root, int64_t iteration, float value)
 // What a resume from `load` gives: the iteration, and the one number that weights and state must agree on.
 static int64_t resume(const char *load, float *value)
 {
-    lt_run *run;
+    lt_checkpoint *run;
     const lt_st_tensor *t = NULL;
     const int64_t dim[] = {N_ELEMS};
     static const char *const parts[] = {"master", "exp_avg", "exp_avg_sq"};
@@ -138,7 +138,7 @@ static void a_run_resumes_from_its_root_or_from_one_iteration(void **state)
     assert_true(value == 4.5F);
     assert_int_equal(resume(lt_test_path(*state, root, "iter_0000002"), &value), 2);
     assert_true(value == 2.5F);
-    lt_run *run;
+    lt_checkpoint *run;
     const char *text = NULL;
     int64_t number = 0;
     assert_ok(lt_run_open(root, NULL, &run));
@@ -181,7 +181,7 @@ static void weights_alone_can_be_saved_and_loaded(void **state)
 {
     const char *root = lt_test_dir(*state), *in = lt_test_path(*state, root, "in");
     const test_tensor list[] = {{"w", 0, "F16", 4}};
-    lt_run *run;
+    lt_checkpoint *run;
     lt_hf *source;
     test_model(*state, in, list, 1, 1);
     assert_ok(lt_hf_open(in, NULL, &source));
@@ -205,7 +205,7 @@ static void weights_alone_can_be_saved_and_loaded(void **state)
 static void the_source_may_be_removed_under_a_running_run(void **state)
 {
     const char *root = lt_test_dir(*state);
-    lt_run *run;
+    lt_checkpoint *run;
     float value;
     save_value(root, 2, 2.0F);
     assert_ok(lt_run_open(root, NULL, &run));
@@ -246,7 +246,7 @@ static void a_path_that_leads_nowhere_says_what_was_looked_for(void **state)
         {"../../etc", "an iteration's number", LT_ERR_FORMAT},
     };
     const char *root = lt_test_dir(*state);
-    lt_run *run;
+    lt_checkpoint *run;
     assert_fails(lt_run_open("/nonexistent", NULL, &run), LT_ERR_NOT_FOUND,
                  "no folder /nonexistent");
     assert_fails(lt_run_open(root, NULL, &run), LT_ERR_NOT_FOUND,
@@ -267,7 +267,7 @@ static void a_path_that_leads_nowhere_says_what_was_looked_for(void **state)
 static void other_formats_and_versions_are_named(void **state)
 {
     const char *root = lt_test_dir(*state), *dir = lt_test_path(*state, root, "release");
-    lt_run *run;
+    lt_checkpoint *run;
     assert_ok(lt_dir_make(dir));
     test_put(*state, dir, ".metadata", "x");
     test_put(*state, root, LT_RUN_TRACKER, "release");

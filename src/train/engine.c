@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening an engine, part by part.
+#include "train/engine.h"
+
+#include "base/file.h"
+#include "base/pattern.h"
+#include "optim/lr_scale.h"
+#include "train/weights.h"
+
+#include <string.h>
+
+static lt_status open_device(lt_engine *e)
+{
+    const lt_cfg_lathe *c = e->cfg ? &e->cfg->lathe : NULL;
+    LT_TRY(lt_pool_create(c ? lt_int(c->threads) : 0, &e->pool));
+    const int want = c ? c->device : LT_CFG_DEVICE_AUTO;
+    if (want == LT_CFG_DEVICE_CPU)
+        return lt_cpu_open(e->pool, &e->device);
+    const lt_status st = lt_cuda_open(0, e->pool, &e->device);
+    if (st == LT_OK || want == LT_CFG_DEVICE_CUDA)
+        return st;
+    lt_error_clear(); // auto: a machine without a GPU trains on its CPU
+    return lt_cpu_open(e->pool, &e->device);
+}
+
+static bool has_config(const char *dir, lt_arena *arena)
+{
+    char *path = NULL;
+    return dir && lt_path_join(arena, dir, "config.json", &path) == LT_OK && lt_file_exists(path);
+}
+
+// Which checkpoint, and whose config.json.
+static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
+{
+    const lt_config *c = e->cfg;
+    const char *named = c ? c->model.model_name_or_path : NULL;
+    const char *load = opts->folder ? opts->folder : c->training.load;
+    const bool random = c && c->lathe.init == LT_CFG_INIT_RANDOM;
+    if (!load && !named)
+        return LT_FAIL(LT_ERR_CONFIG, "model.model_name_or_path is not set: it names the Hugging Face folder of the model");
+    if (!load && named && !random && (opts->weights || lt_hf_has_weights(named)))
+        load = named;
+    if (opts->weights && load && !(random && load == named))
+        LT_TRY(lt_run_open(load, e->log, &e->run));
+    if (!e->run && named && lt_file_is_dir(named))
+        LT_TRY(lt_hf_open_assets(named, &e->assets));
+    e->source = e->run && has_config(e->run->dir, e->arena) ? e->run->dir : named ? named : load;
+    return LT_OK;
+}
+
+static lt_status create_model(lt_engine *e)
+{
+    lt_model_cut cut = {0};
+    if (e->cfg && e->cfg->model.num_hidden_layers != LT_CFG_NONE)
+        cut.text_layers = e->cfg->model.num_hidden_layers;
+    if (e->cfg && e->cfg->model.vision_depth != LT_CFG_NONE)
+        cut.vision_depth = e->cfg->model.vision_depth;
+    e->cut = cut.text_layers > 0 || cut.vision_depth > 0;
+    lt_model_config config;
+    LT_TRY(lt_model_config_load(e->source, &cut, &config));
+    const bool no_head = e->run && !lt_hf_find(e->run->weights, lt_model_head_name(&config));
+    return lt_model_create(&config, no_head ? LT_HEAD_TIED : LT_HEAD_AS_CONFIG, &e->model);
+}
+
+static lt_status freeze(lt_engine *e)
+{
+    const lt_texts *f = &e->cfg->model.freeze;
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(e->arena, (size_t)f->n * sizeof(int64_t), &memory));
+    int64_t *hits = memory;
+    LT_TRY(lt_model_freeze(e->model, f->items, f->n, hits));
+    int64_t dead = 0;
+    for (int64_t i = 0; i < f->n; i++)
+        dead += hits[i] == 0;
+    if (f->n > 0 && dead == f->n)
+        return LT_FAIL(LT_ERR_CONFIG, "%s: model.freeze: no module of the model matches, so nothing would be frozen (first pattern: %s)",
+                       lt_config_where(e->cfg, "model.freeze").s, f->items[0]);
+    for (int64_t i = 0; i < f->n; i++)
+        if (hits[i] == 0)
+            LT_NOTE(e->log, "model", "model.freeze: pattern %s matches no module", f->items[i]);
+    return LT_OK;
+}
+
+static lt_status choose_policies(lt_engine *e)
+{
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(e->arena, (size_t)e->model->n_blocks * sizeof(lt_policy), &memory));
+    e->policy = memory;
+    for (int32_t b = 0; b < e->model->n_blocks; b++)
+        e->policy[b] = LT_KEEP;
+    if (!e->cfg)
+        return LT_OK;
+    static const lt_policy forced[] = {[LT_CFG_POLICY_KEEP] = LT_KEEP, [LT_CFG_POLICY_LEAN] = LT_LEAN, [LT_CFG_POLICY_FULL] = LT_FULL};
+    const int policy = e->cfg->lathe.policy;
+    if (policy >= LT_CFG_POLICY_KEEP) {
+        for (int32_t b = 0; b < e->model->n_blocks; b++)
+            e->policy[b] = forced[policy];
+        return LT_OK;
+    }
+    if (!e->cfg->features.recompute)
+        return LT_OK;
+    const lt_texts *plan = &e->cfg->features.recompute_plan.apply_modules;
+    lt_vec paths = LT_VEC_OF(const char *);
+    lt_status st = lt_model_modules(e->model, &paths);
+    if (st == LT_OK && plan->n == 0)
+        st = LT_FAIL(LT_ERR_CONFIG, "%s: features.recompute: it is on, but features.recompute_plan.apply_modules names no module",
+                     lt_config_where(e->cfg, "features.recompute").s);
+    if (st == LT_OK)
+        st = lt_patterns_check_use("features.recompute_plan.apply_modules", plan->items, plan->n, paths.data, paths.n, e->log);
+    lt_vec_deinit(&paths);
+    LT_TRY(st);
+    for (int32_t b = 0; b < e->model->n_blocks; b++)
+        if (lt_pattern_last(plan->items, plan->n, e->model->blocks[b].name) >= 0)
+            e->policy[b] = LT_FULL;
+    return LT_OK;
+}
+
+static lt_status scale_rates(lt_engine *e)
+{
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(e->arena, (size_t)e->model->n_params * sizeof(double), &memory));
+    e->lr_scale = memory;
+    const lt_cfg_lr_scales *plan = &e->cfg->training.lr_scaling_plan;
+    void *parts = NULL;
+    LT_TRY(lt_arena_take(e->arena, (size_t)plan->n * (sizeof(char *) + sizeof(double)), &parts));
+    const char **match = parts;
+    double *scale = (double *)(match + plan->n);
+    for (int64_t i = 0; i < plan->n; i++) {
+        match[i] = plan->items[i].match;
+        scale[i] = plan->items[i].scale;
+    }
+    lt_lr_scale *table = NULL;
+    LT_TRY(lt_lr_scale_create(match, scale, plan->n, &table));
+    lt_status st = LT_OK;
+    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++)
+        st = lt_lr_scale_of(table, e->model->params[i].name, &e->lr_scale[i], NULL);
+    lt_lr_scale_destroy(table);
+    return st;
+}
+
+lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
+{
+    lt_exec_opts o = {.device = e->device,
+                      .model = e->model,
+                      .units = e->units,
+                      .compute = e->compute,
+                      .training = opts->training,
+                      .policy = e->policy,
+                      .lr_scale = e->lr_scale,
+                      .log = e->log,
+                      .tap = opts->tap};
+    if (!e->cfg)
+        return o;
+    const lt_cfg_training *t = &e->cfg->training;
+    o.keep_attention = e->cfg->model.skip_flash_attn_recompute;
+    o.forward_prefetch = lt_int(e->cfg->parallel.fsdp_plan.num_to_forward_prefetch);
+    o.reshard_after_forward = e->cfg->parallel.fsdp_plan.reshard_after_forward;
+    o.adamw = (lt_adamw_attr){.beta1 = t->adam_beta1, .beta2 = t->adam_beta2, .eps = t->adam_eps, .weight_decay = t->weight_decay, .lr_scale = 1.0};
+    o.clip_grad = t->clip_grad;
+    o.memory_budget = e->cfg->lathe.memory_budget == LT_CFG_NONE ? 0 : e->cfg->lathe.memory_budget;
+    return o;
+}
+
+static lt_status create_units(lt_engine *e)
+{
+    const lt_texts none = {0};
+    const lt_texts *p = e->cfg ? &e->cfg->parallel.fsdp_plan.apply_modules : &none;
+    return lt_units_create(e->model, p->items, p->n, e->log, &e->units);
+}
+
+static lt_status fill_weights(lt_engine *e)
+{
+    return e->run ? lt_weights_load(e) : lt_weights_random(e, (uint64_t)e->cfg->training.seed);
+}
+
+static lt_status open_parts(lt_engine *e, const lt_engine_opts *opts)
+{
+    LT_TRY(open_source(e, opts));
+    LT_TRY(create_model(e));
+    LT_TRY(open_device(e));
+    e->compute = e->cfg && lt_config_compute_dtype(e->cfg) == LT_CFG_COMPUTE_BF16 ? LT_BF16 : LT_F32;
+    if (e->cfg && opts->training)
+        LT_TRY(freeze(e));
+    LT_TRY(choose_policies(e));
+    if (e->cfg)
+        LT_TRY(scale_rates(e));
+    LT_TRY(create_units(e));
+    if (!opts->weights)
+        return LT_OK;
+    const lt_exec_opts o = lt_engine_exec_opts(e, opts);
+    LT_TRY(lt_exec_create(&o, &e->exec));
+    return fill_weights(e);
+}
+
+lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts *opts, const lt_log *log, lt_engine **out)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, sizeof(lt_engine), "engine"));
+    lt_engine *e = memory;
+    e->cfg = cfg;
+    e->log = log;
+    lt_status st = lt_arena_create(&e->arena, "engine");
+    if (st == LT_OK)
+        st = open_parts(e, opts);
+    if (st != LT_OK)
+        lt_engine_close(e);
+    else
+        *out = e;
+    return st;
+}
+
+void lt_engine_close(lt_engine *e)
+{
+    if (!e)
+        return;
+    lt_exec_destroy(e->exec);
+    lt_units_destroy(e->units);
+    lt_model_destroy(e->model);
+    lt_device_close(e->device);
+    lt_pool_destroy(e->pool);
+    lt_hf_close(e->assets);
+    lt_run_close(e->run);
+    lt_arena_destroy(e->arena);
+    lt_mem_free(e);
+}

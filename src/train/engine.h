@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run computes with: device, model, executor, and the checkpoint that its weights come from.
+#ifndef LT_TRAIN_ENGINE_H
+#define LT_TRAIN_ENGINE_H
+
+#include "ckpt/run_folder.h"
+#include "exec/exec.h"
+#include "train/config/config.h"
+
+typedef struct lt_engine_opts {
+    bool training;       /* gradients and moments */
+    bool weights;        /* false: nothing is read, values stay undefined (plan) */
+    const lt_tap *tap;   /* may be NULL */
+    const char *folder;  /* generate: the model folder, whatever the configuration says; else NULL */
+} lt_engine_opts;
+
+typedef struct lt_engine {
+    const lt_config *cfg; /* NULL when opened for a folder alone */
+    const lt_log *log;
+    lt_pool *pool;
+    lt_device *device;
+    lt_checkpoint *run;     /* the checkpoint; NULL for random weights or none */
+    lt_hf *assets;   /* small files of model_name_or_path for random weights; else NULL */
+    lt_arena *arena; /* texts and tables that live as long as the engine */
+    lt_model *model;
+    lt_units *units;
+    lt_exec *exec; /* NULL with opts.weights false */
+    lt_policy *policy; /* [n_blocks] */
+    double *lr_scale; /* [n_params] */
+    lt_dtype compute;
+    const char *source; /* where config.json was read */
+    bool cut;           /* fewer layers than the file has */
+} lt_engine;
+
+/**
+ * Open all of it. Weights come from training.load, else from model.model_name_or_path, else (lathe.init: random) from the seed.
+ * keeps    cfg (may be NULL with opts->folder) and log
+ * errors   those of the parts; LT_ERR_CONFIG for patterns that match nothing; LT_ERR_NOT_FOUND when there are no weights
+ */
+LT_NODISCARD lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts *opts, const lt_log *log, lt_engine **out);
+void lt_engine_close(lt_engine *e);
+/** The executor's options for this engine, for those who only plan. */
+lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts);
+#endif

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and saving parameters, piece by piece, in bounded memory.
+#include "train/weights.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PIECE = 1 << 18, MAX_LISTED = 5 };
+
+/* ---- reading ---- */
+
+// The tensor of a parameter: under its name, or under one of its other names.
+static lt_status find_tensor(lt_engine *e, const lt_param *p, const lt_st_tensor **out)
+{
+    lt_hf *hf = e->run->weights;
+    const char *name = p->name;
+    for (int32_t i = 0; !lt_hf_find(hf, name) && i < p->n_aliases; i++)
+        name = p->aliases[i];
+    if (!lt_hf_find(hf, name))
+        name = p->name; // for the message
+    for (int32_t i = 0; i < p->n_aliases; i++)
+        lt_hf_mark_used(hf, p->aliases[i]);
+    return lt_hf_need(hf, name, p->rank, p->dim, out);
+}
+
+static lt_status read_values(lt_engine *e, const lt_st_tensor *t, int32_t param, lt_state_part part, float *piece)
+{
+    const int64_t n = e->model->params[param].n_elems;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t len = lt_min_i64(PIECE, n - i);
+        LT_TRY(lt_st_read(t, i, len, LT_F32, piece));
+        LT_TRY(lt_exec_write(e->exec, param, part, i, len, LT_F32, piece));
+    }
+    return LT_OK;
+}
+
+static lt_status list_unused(lt_engine *e)
+{
+    lt_vec names = LT_VEC_OF(const char *);
+    lt_buf text = {0};
+    lt_status st = lt_hf_unused(e->run->weights, &names);
+    for (int64_t i = 0; st == LT_OK && i < names.n && i < MAX_LISTED; i++)
+        st = lt_buf_printf(&text, "%s%s", i ? ", " : "", LT_AT(&names, const char *, i));
+    if (st == LT_OK && names.n > MAX_LISTED)
+        st = lt_buf_printf(&text, " and %lld more", (long long)(names.n - MAX_LISTED));
+    if (st == LT_OK && names.n > 0) {
+        if (e->cfg && e->cfg->training.load_strict)
+            st = LT_FAIL(LT_ERR_FORMAT, "%s holds %lld tensors that the model has no use for (training.load_strict): %s",
+                         lt_hf_dir(e->run->weights), (long long)names.n, text.data);
+        else
+            LT_NOTE(e->log, "weights", "%lld tensors of %s are not used; they are kept and saved as they are: %s", (long long)names.n,
+                    lt_hf_dir(e->run->weights), text.data);
+    }
+    lt_vec_deinit(&names);
+    lt_buf_deinit(&text);
+    return st;
+}
+
+lt_status lt_weights_load(lt_engine *e)
+{
+    void *piece = NULL;
+    LT_TRY(lt_mem_alloc(&piece, PIECE * sizeof(float), "a piece of a weight"));
+    lt_status st = LT_OK;
+    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++) {
+        const lt_st_tensor *t = NULL;
+        st = find_tensor(e, &e->model->params[i], &t);
+        if (st == LT_OK && lt_exec_has(e->exec, i, LT_STATE_VALUE))
+            st = read_values(e, t, i, LT_STATE_VALUE, piece);
+    }
+    lt_mem_free(piece);
+    return st == LT_OK ? list_unused(e) : st;
+}
+
+lt_status lt_weights_random(lt_engine *e, uint64_t seed)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "random values"));
+    lt_status st = LT_OK;
+    for (int32_t p = 0; st == LT_OK && p < e->model->n_params; p++) {
+        const int64_t n = e->model->params[p].n_elems;
+        for (int64_t i = 0; st == LT_OK && lt_exec_has(e->exec, p, LT_STATE_VALUE) && i < n; i += PIECE) {
+            const int64_t len = lt_min_i64(PIECE, n - i);
+            lt_model_init_values(&e->model->params[p], seed, i, len, memory);
+            st = lt_exec_write(e->exec, p, LT_STATE_VALUE, i, len, LT_F32, memory);
+        }
+    }
+    lt_mem_free(memory);
+    return st;
+}
+
+/* ---- the state beside the weights ---- */
+
+static const struct state_row {
+    const char *name;
+    lt_state_part part;
+    bool optimizer;
+} state_rows[] = {
+    {"master", LT_STATE_VALUE, false}, {"exp_avg", LT_STATE_M, true}, {"exp_avg_sq", LT_STATE_V, true}};
+enum { N_STATE_ROWS = (int)(sizeof state_rows / sizeof state_rows[0]) };
+
+lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
+{
+    *out = (lt_progress){0};
+    if (!e->run || !e->run->state)
+        return LT_OK;
+    void *piece = NULL;
+    LT_TRY(lt_mem_alloc(&piece, PIECE * sizeof(float), "a piece of the optimizer's state"));
+    lt_status st = LT_OK;
+    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++) {
+        const lt_param *p = &e->model->params[i];
+        for (int k = 0; st == LT_OK && p->trainable && k < N_STATE_ROWS; k++) {
+            const lt_st_tensor *t = NULL;
+            if (state_rows[k].optimizer && !optimizer)
+                continue;
+            st = lt_run_state(e->run, state_rows[k].name, p->name, p->rank, p->dim, &t);
+            if (st == LT_OK)
+                st = read_values(e, t, i, state_rows[k].part, piece);
+        }
+    }
+    lt_mem_free(piece);
+    LT_TRY(st);
+    LT_TRY(lt_run_number(e->run, "iteration", &out->iteration));
+    LT_TRY(lt_run_number(e->run, "consumed_train_samples", &out->consumed));
+    return lt_run_number(e->run, "sampler_cursor", &out->cursor);
+}
+
+/* ---- saving ---- */
+
+// Where a tensor to be written comes from: a part of the executor's state.
+typedef struct state_source {
+    lt_exec *exec;
+    int32_t param;
+    lt_state_part part;
+} state_source;
+
+static lt_status fetch_state(void *ctx, int64_t first, int64_t n, void *dst)
+{
+    const state_source *s = ctx;
+    return lt_exec_read(s->exec, s->param, s->part, first, n, LT_F32, dst);
+}
+
+static lt_status new_source(lt_engine *e, lt_arena *arena, int32_t param, lt_state_part part, void **out)
+{
+    LT_TRY(lt_arena_take(arena, sizeof(state_source), out));
+    *(state_source *)*out = (state_source){e->exec, param, part};
+    return LT_OK;
+}
+
+// A frozen weight is written from the file that it came from: what graphs read may have been narrowed.
+static lt_status weight_item(lt_engine *e, lt_arena *arena, int32_t param, lt_hf_item *item)
+{
+    const lt_param *p = &e->model->params[param];
+    *item = (lt_hf_item){.name = p->name,
+                         .aliases = p->aliases,
+                         .n_aliases = p->n_aliases,
+                         .rank = p->rank,
+                         .from = LT_F32,
+                         .file_dtype = e->compute == LT_BF16 ? LT_BF16 : LT_F32};
+    memcpy(item->dim, p->dim, sizeof item->dim);
+    union {
+        const void *in;
+        void *out;
+    } view = {.in = e->run && !p->trainable ? lt_hf_find(e->run->weights, p->name) : NULL};
+    if (view.in) {
+        item->from = ((const lt_st_tensor *)view.in)->dtype;
+        item->fetch = lt_st_fetch_view;
+        item->ctx = view.out;
+        return LT_OK;
+    }
+    item->fetch = fetch_state;
+    return new_source(e, arena, param, LT_STATE_VALUE, &item->ctx);
+}
+
+static lt_status state_items(lt_engine *e, lt_arena *arena, lt_vec *items)
+{
+    for (int32_t i = 0; i < e->model->n_params; i++)
+        for (int k = 0; e->model->params[i].trainable && k < N_STATE_ROWS; k++) {
+            const lt_param *p = &e->model->params[i];
+            if (state_rows[k].optimizer && e->cfg->training.no_save_optim)
+                continue;
+            lt_st_item item;
+            void *ctx = NULL;
+            LT_TRY(new_source(e, arena, i, state_rows[k].part, &ctx));
+            LT_TRY(lt_run_state_item(arena, state_rows[k].name, p->name, p->rank, p->dim, fetch_state, ctx, &item));
+            LT_TRY(lt_vec_push(items, &item));
+        }
+    return LT_OK;
+}
+
+static lt_status check_finite(lt_engine *e)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of a weight"));
+    const float *x = memory;
+    lt_status st = LT_OK;
+    for (int32_t p = 0; st == LT_OK && p < e->model->n_params; p++) {
+        const int64_t n = e->model->params[p].n_elems;
+        for (int64_t i = 0; st == LT_OK && e->model->params[p].trainable && i < n; i += PIECE) {
+            const int64_t len = lt_min_i64(PIECE, n - i);
+            st = lt_exec_read(e->exec, p, LT_STATE_VALUE, i, len, LT_F32, memory);
+            for (int64_t k = 0; st == LT_OK && k < len; k++)
+                if (!isfinite(x[k]))
+                    st = LT_FAIL(LT_ERR_NUMERIC, "weight %s[%lld] is %g: nothing is saved over the last good checkpoint",
+                                 e->model->params[p].name, (long long)(i + k), (double)x[k]);
+        }
+    }
+    lt_mem_free(memory);
+    return st;
+}
+
+static lt_dtype save_dtype(const lt_config *cfg)
+{
+    switch ((lt_cfg_dtype)cfg->training.save_ckpt_dtype) {
+    case LT_CFG_FP16:
+        return LT_F16;
+    case LT_CFG_BF16:
+        return LT_BF16;
+    case LT_CFG_FP32:
+        return LT_F32;
+    case LT_CFG_FP64:
+    case LT_CFG_INT8:
+    case LT_CFG_INT16:
+    case LT_CFG_INT32:
+    case LT_CFG_INT64:
+    case LT_CFG_DTYPE_NONE:
+        break;
+    }
+    return LT_N_DTYPES;
+}
+
+static lt_status number_text(lt_arena *arena, const char *key, int64_t value, lt_vec *meta)
+{
+    char *text = NULL;
+    LT_TRY(lt_arena_printf(arena, &text, "%lld", (long long)value));
+    const lt_st_pair pair = {key, text};
+    return lt_vec_push(meta, &pair);
+}
+
+// A random model that was cut says so in its config.json; a cut checkpoint keeps the layers that were left out.
+static lt_status cut_edits(lt_engine *e, lt_arena *arena, lt_vec *edits)
+{
+    char *layers = NULL, *depth = NULL;
+    LT_TRY(lt_arena_printf(arena, &layers, "%lld", (long long)e->model->config.text.layers));
+    LT_TRY(lt_arena_printf(arena, &depth, "%lld", (long long)e->model->config.vision.depth));
+    lt_buf deepstack = {0};
+    lt_status st = lt_buf_text(&deepstack, "[");
+    for (int32_t i = 0; st == LT_OK && i < e->model->config.vision.n_deepstack; i++)
+        st = lt_buf_printf(&deepstack, "%s%d", i ? ", " : "", e->model->config.vision.deepstack[i]);
+    if (st == LT_OK)
+        st = lt_buf_text(&deepstack, "]");
+    char *list = NULL;
+    if (st == LT_OK)
+        st = lt_arena_text(arena, deepstack.data, deepstack.len, &list);
+    lt_buf_deinit(&deepstack);
+    LT_TRY(st);
+    const lt_hf_edit all[] = {{"config.json", "text_config.num_hidden_layers", layers},
+                              {"config.json", "vision_config.depth", depth},
+                              {"config.json", "vision_config.deepstack_visual_indexes", list}};
+    return lt_vec_append(edits, all, 3);
+}
+
+typedef struct save_lists {
+    lt_vec items, state, meta, edits;
+} save_lists;
+
+static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena *arena, save_lists *l)
+{
+    for (int32_t i = 0; i < e->model->n_params; i++) {
+        lt_hf_item item;
+        LT_TRY(weight_item(e, arena, i, &item));
+        LT_TRY(lt_vec_push(&l->items, &item));
+    }
+    LT_TRY(state_items(e, arena, &l->state));
+    LT_TRY(number_text(arena, "consumed_train_samples", progress->consumed, &l->meta));
+    LT_TRY(number_text(arena, "sampler_cursor", progress->cursor, &l->meta));
+    LT_TRY(number_text(arena, "seed", e->cfg->training.seed, &l->meta));
+    return e->cut && !e->run ? cut_edits(e, arena, &l->edits) : LT_OK;
+}
+
+static lt_status save(lt_engine *e, const lt_progress *progress, lt_arena *arena, save_lists *l)
+{
+    LT_TRY(check_finite(e));
+    LT_TRY(fill_lists(e, progress, arena, l));
+    lt_run_plan plan = {.root = e->cfg->training.save,
+                        .iteration = progress->iteration,
+                        .weights = lt_hf_plan_default(),
+                        .state = l->state.data,
+                        .n_state = l->state.n,
+                        .meta = l->meta.data,
+                        .n_meta = l->meta.n};
+    plan.weights.items = l->items.data;
+    plan.weights.n_items = l->items.n;
+    plan.weights.source = e->run ? e->run->weights : e->assets;
+    plan.weights.save_dtype = save_dtype(e->cfg);
+    plan.weights.edits = l->edits.data;
+    plan.weights.n_edits = l->edits.n;
+    plan.weights.tie = e->model->tied ? LT_HF_TIED : LT_HF_UNTIED;
+    return lt_run_save(&plan, e->log);
+}
+
+lt_status lt_weights_save(lt_engine *e, const lt_progress *progress)
+{
+    lt_arena *arena = NULL;
+    save_lists l = {LT_VEC_OF(lt_hf_item), LT_VEC_OF(lt_st_item), LT_VEC_OF(lt_st_pair), LT_VEC_OF(lt_hf_edit)};
+    lt_status st = lt_arena_create(&arena, "lists of a save");
+    if (st == LT_OK)
+        st = save(e, progress, arena, &l);
+    lt_vec_deinit(&l.items);
+    lt_vec_deinit(&l.state);
+    lt_vec_deinit(&l.meta);
+    lt_vec_deinit(&l.edits);
+    lt_arena_destroy(arena);
+    return st;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters between checkpoints and the executor: reading, random values, resuming, saving.
+#ifndef LT_TRAIN_WEIGHTS_H
+#define LT_TRAIN_WEIGHTS_H
+
+#include "train/engine.h"
+
+/**
+ * Read every parameter from the engine's checkpoint. Tensors that no parameter takes are listed once; an error with load_strict.
+ * errors   LT_ERR_NOT_FOUND, LT_ERR_SHAPE, LT_ERR_DTYPE: name tensor and file
+ */
+LT_NODISCARD lt_status lt_weights_load(lt_engine *e);
+/** Initial values from the seed. source: spec/models.md 11 */
+LT_NODISCARD lt_status lt_weights_random(lt_engine *e, uint64_t seed);
+
+/** Counters of a run that a checkpoint holds. */
+typedef struct lt_progress {
+    int64_t iteration; /* optimizer steps done */
+    int64_t consumed;  /* samples: iteration * global batch */
+    int64_t cursor;    /* the sampler's */
+} lt_progress;
+/**
+ * Masters, moments and counters of a saved run; all 0, and nothing done, when the checkpoint holds weights alone.
+ * in       optimizer: false leaves the moments at zero (no_load_optim)
+ */
+LT_NODISCARD lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out);
+/**
+ * Save training.save/iter_N: weights in the dtype of the file that they came from (or save_ckpt_dtype), state beside them.
+ * errors   LT_ERR_NUMERIC when a weight is not finite: nothing is written then; those of lt_run_save
+ */
+LT_NODISCARD lt_status lt_weights_save(lt_engine *e, const lt_progress *progress);
+#endif

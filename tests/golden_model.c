@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// golden_model DIR...: runs every case of folders like shared/golden/model/qwen3_vl and compares loss, logits, gradients
+// and the curve of a few AdamW steps. Each figure is printed; exit code 1 when one is outside its tolerance.
+#include "tests/kit/golden_case.h"
+#include "base/file.h"
+#include "train/feed.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tolerances. f32: largest difference over largest magnitude; ref: the rounding of the files themselves (shared/spec/models.md
+   13.4); bf16 promises the loss alone, gpu ten times f32. */
+typedef struct limits {
+    double loss, logits, grad, curve_loss, curve_norm, final_norm, final_sum;
+} limits;
+static const limits limits_f32 = {1e-6, 1e-5, 5e-5, 5e-6, 5e-5, 1e-5, 1e-5};
+static const limits limits_ref = {5e-7, 5e-6, 2e-5, 1e-6, 2e-5, 1e-5, 1e-5};
+static const limits limits_bf16 = {5e-3, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
+static const limits limits_gpu = {1e-5, 1e-4, 5e-4, 5e-5, 5e-4, 1e-4, 1e-4};
+static const limits limits_gpu_bf16 = {5e-3, INFINITY, 3e-2, INFINITY, INFINITY, INFINITY, INFINITY};
+
+typedef struct tally {
+    limits limit;
+    int passed, failed;
+    bool quiet;
+} tally;
+
+static void judge(tally *t, const char *where, const char *what, double error, double limit)
+{
+    const bool ok = error <= limit; // false for a NaN
+    ok ? t->passed++ : t->failed++;
+    if (!t->quiet || !ok)
+        printf("%s %s %s: %.3g (limit %.3g)\n", ok ? "ok  " : "FAIL", where, what, error, limit);
+}
+
+static double relative(double a, double b)
+{
+    return fabs(a - b) / fmax(fabs(b), 1e-30);
+}
+
+// max |a - b| / max |b|
+typedef struct difference {
+    double most, magnitude;
+} difference;
+
+static void compare(difference *d, double a, double b)
+{
+    const double x = fabs(a - b);
+    d->most = x > d->most || isnan(x) ? x : d->most;
+    d->magnitude = fmax(d->magnitude, fabs(b));
+}
+
+static double ratio(const difference *d)
+{
+    return d->most == 0.0 ? 0.0 : d->most / fmax(d->magnitude, 1e-30);
+}
+
+static lt_status judge_logits(golden_model *g, const golden_case *c, tally *t)
+{
+    const lt_st_tensor *want = lt_st_find(c->file, "out.logits");
+    if (!want)
+        return LT_OK;
+    const int64_t n = c->batch->n_tokens, vocab = g->model->vocab;
+    void *memory = NULL, *theirs = NULL;
+    LT_TRY(lt_arena_take(c->arena, (size_t)n * 12, &memory));
+    LT_TRY(lt_arena_take(c->arena, (size_t)vocab * sizeof(float), &theirs));
+    int32_t *rows = memory;
+    for (int64_t i = 0; i < n; i++)
+        rows[i] = (int32_t)i;
+    const lt_batch_view v = lt_feed_rows(c->batch, rows, n, rows + n);
+    lt_tensor logits;
+    LT_TRY(lt_exec_logits(g->exec, &v, &logits));
+    difference d = {0};
+    int64_t at = 0;
+    for (int64_t row = 0; row < c->rows; row++)
+        for (int64_t i = 0; i < c->lengths[row]; i++, at++) {
+            LT_TRY(lt_st_read(want, (row * c->padded + i) * vocab, vocab, LT_F32, theirs));
+            for (int64_t k = 0; k < vocab; k++)
+                compare(&d, lt_load(&logits, at * vocab + k), (double)((float *)theirs)[k]);
+        }
+    judge(t, c->name, "logits", ratio(&d), t->limit.logits);
+    return LT_OK;
+}
+
+static lt_status judge_gradients(golden_model *g, const golden_case *c, tally *t)
+{
+    char name[512];
+    for (int32_t i = 0; i < g->model->n_params; i++) {
+        const lt_param *p = &g->model->params[i];
+        (void)snprintf(name, sizeof name, "grad.%s", p->name);
+        const lt_st_tensor *want = lt_st_find(c->file, name);
+        if (!want || !lt_exec_has(g->exec, i, LT_STATE_GRAD))
+            continue;
+        void *ours = NULL, *theirs = NULL;
+        LT_TRY(lt_arena_take(c->arena, (size_t)p->n_elems * sizeof(double), &ours));
+        LT_TRY(lt_arena_take(c->arena, (size_t)p->n_elems * sizeof(float), &theirs));
+        LT_TRY(lt_exec_read(g->exec, i, LT_STATE_GRAD, 0, p->n_elems, LT_F64, ours));
+        LT_TRY(lt_st_read(want, 0, p->n_elems, LT_F32, theirs));
+        difference d = {0};
+        for (int64_t k = 0; k < p->n_elems; k++)
+            compare(&d, ((double *)ours)[k], (double)((float *)theirs)[k]);
+        judge(t, c->name, name, ratio(&d), t->limit.grad);
+    }
+    return LT_OK;
+}
+
+static lt_status run_case(golden_model *g, const char *path, tally *t)
+{
+    golden_case c;
+    lt_status st = golden_case_open(g, path, &c);
+    lt_step_result r;
+    double loss = 0.0, want = 0.0;
+    const lt_st_tensor *out = st == LT_OK ? lt_st_find(c.file, "out.loss") : NULL;
+    if (st == LT_OK)
+        judge(t, c.name, "positions", c.positions_equal ? 0.0 : 1.0, 0.0);
+    if (out) {
+        float f = 0.0F;
+        LT_TRY_GOTO(st, lt_st_read(out, 0, 1, LT_F32, &f), done);
+        want = (double)f;
+        const lt_batch_view v = lt_feed_view(c.batch, c.kappa);
+        LT_TRY_GOTO(st, lt_exec_loss(g->exec, &v, &loss), done);
+        judge(t, c.name, "loss (forward)", relative(loss, want), t->limit.loss);
+        LT_TRY_GOTO(st, lt_exec_gradients(g->exec, &v, 1, &r), done);
+        judge(t, c.name, "loss (training)", relative(r.loss, want), t->limit.loss);
+        LT_TRY_GOTO(st, judge_gradients(g, &c, t), done);
+        LT_TRY_GOTO(st, judge_logits(g, &c, t), done);
+    }
+done:
+    golden_case_close(&c);
+    return st;
+}
+
+// Sum and L2 norm of each parameter after the last step.
+static lt_status judge_finals(golden_model *g, const char *where, json_t *finals, tally *t)
+{
+    const char *name;
+    json_t *pair;
+    json_object_foreach (finals, name, pair) {
+        const lt_param *p = lt_model_param(g->model, name);
+        if (!p) {
+            judge(t, where, name, INFINITY, 0.0);
+            continue;
+        }
+        void *memory = NULL;
+        LT_TRY(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(double), "a final weight"));
+        const double *x = memory;
+        const lt_status st = lt_exec_read(g->exec, p->id, LT_STATE_VALUE, 0, p->n_elems, LT_F64, memory);
+        double sum = 0.0, norm = 0.0, absolute = 0.0;
+        for (int64_t i = 0; i < p->n_elems; i++) {
+            sum += x[i];
+            norm += x[i] * x[i];
+            absolute += fabs(x[i]);
+        }
+        lt_mem_free(memory);
+        LT_TRY(st);
+        char what[600];
+        (void)snprintf(what, sizeof what, "final sum of %s", name);
+        judge(t, where, what, fabs(sum - json_number_value(json_array_get(pair, 0))) / absolute, t->limit.final_sum);
+        (void)snprintf(what, sizeof what, "final norm of %s", name);
+        judge(t, where, what, relative(sqrt(norm), json_number_value(json_array_get(pair, 1))), t->limit.final_norm);
+    }
+    return LT_OK;
+}
+
+static lt_status run_steps(golden_model *g, const golden_case *c, const char *where, json_t *root, tally *t)
+{
+    json_t *curve = json_object_get(root, "curve");
+    const double lr = json_number_value(json_object_get(json_object_get(root, "optimizer"), "lr"));
+    const lt_batch_view v = lt_feed_view(c->batch, c->kappa);
+    for (size_t i = 0; i < json_array_size(curve); i++) {
+        json_t *want = json_array_get(curve, i);
+        lt_step_result r;
+        char what[64];
+        LT_TRY(lt_exec_step(g->exec, &v, 1, (int64_t)i + 1, lr, NULL, &r));
+        (void)snprintf(what, sizeof what, "loss of step %zu", i + 1);
+        judge(t, where, what, relative(r.loss, json_number_value(json_object_get(want, "loss"))), t->limit.curve_loss);
+        (void)snprintf(what, sizeof what, "gradient norm of step %zu", i + 1);
+        judge(t, where, what, relative(r.grad_norm, json_number_value(json_object_get(want, "grad_norm"))), t->limit.curve_norm);
+    }
+    return judge_finals(g, where, json_object_get(root, "final_sum_and_norm"), t);
+}
+
+// train-NAME.json belongs to case-NAME.safetensors. Its optimizer is the executor's, so it gets one of its own.
+static lt_status run_curve(const char *dir, const char *file, golden_opts opts, tally *t)
+{
+    char path[2400];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, file);
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (!root)
+        return LT_FAIL(LT_ERR_FORMAT, "%s:%d: %s", path, error.line, error.text);
+    json_t *o = json_object_get(root, "optimizer"), *betas = json_object_get(o, "betas");
+    opts.adamw = (lt_adamw_attr){.beta1 = json_number_value(json_array_get(betas, 0)),
+                                 .beta2 = json_number_value(json_array_get(betas, 1)),
+                                 .eps = json_number_value(json_object_get(o, "eps")),
+                                 .weight_decay = json_number_value(json_object_get(o, "weight_decay")),
+                                 .lr_scale = 1.0};
+    golden_model g = {0};
+    golden_case c = {0};
+    lt_status st;
+    LT_TRY_GOTO(st, golden_open(dir, &opts, &g), done);
+    const int stem = (int)strlen(file) - (int)strlen("train-") - (int)strlen(".json");
+    (void)snprintf(path, sizeof path, "%s/case-%.*s.safetensors", dir, stem, file + strlen("train-"));
+    LT_TRY_GOTO(st, golden_case_open(&g, path, &c), done);
+    LT_TRY_GOTO(st, run_steps(&g, &c, file, root, t), done);
+done:
+    golden_case_close(&c);
+    golden_close(&g);
+    json_decref(root);
+    return st;
+}
+
+static lt_status run_folder(const char *dir, const golden_opts *opts, tally *t)
+{
+    golden_model g = {0};
+    lt_arena *arena = NULL;
+    lt_vec names = LT_VEC_OF(char *);
+    lt_status st;
+    LT_TRY_GOTO(st, lt_arena_create(&arena, "file names"), done);
+    LT_TRY_GOTO(st, golden_open(dir, opts, &g), done);
+    LT_TRY_GOTO(st, lt_dir_list(dir, arena, &names), done);
+    for (int64_t i = 0; i < names.n; i++) {
+        const char *name = LT_AT(&names, char *, i);
+        char path[2400];
+        (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+        if (lt_text_starts(name, "case-") && lt_text_ends(name, ".safetensors"))
+            LT_TRY_GOTO(st, run_case(&g, path, t), done);
+        if (lt_text_starts(name, "train-") && lt_text_ends(name, ".json"))
+            LT_TRY_GOTO(st, run_curve(dir, name, *opts, t), done);
+    }
+done:
+    lt_vec_deinit(&names);
+    lt_arena_destroy(arena);
+    golden_close(&g);
+    return st;
+}
+
+static int usage(void)
+{
+    (void)fputs("usage: golden_model DIR... [--dtype f32|bf16] [--ref-f64] [--device cpu|cuda] [--policy keep|lean|full]\n"
+                "       [--threads N] [--quiet]\n",
+                stderr);
+    return 2;
+}
+
+typedef struct arguments {
+    bool ref, cuda, bf16, quiet;
+    lt_policy policy;
+    int threads, n_dirs;
+    const char *dirs[256];
+} arguments;
+
+static bool parse(int argc, char **argv, arguments *a)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--ref-f64") == 0)
+            a->ref = true;
+        else if (strcmp(argv[i], "--quiet") == 0)
+            a->quiet = true;
+        else if (strcmp(argv[i], "--dtype") == 0 && ++i) {
+            a->bf16 = strcmp(value, "bf16") == 0;
+            if (!a->bf16 && strcmp(value, "f32") != 0)
+                return false;
+        } else if (strcmp(argv[i], "--device") == 0 && ++i) {
+            a->cuda = strcmp(value, "cuda") == 0;
+        } else if (strcmp(argv[i], "--threads") == 0 && ++i) {
+            a->threads = (int)strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--policy") == 0 && ++i) {
+            for (int p = 0; p < LT_N_POLICIES; p++)
+                if (strcmp(value, lt_policy_name((lt_policy)p)) == 0)
+                    a->policy = (lt_policy)p;
+        } else if (argv[i][0] == '-' || a->n_dirs == 256) {
+            return false;
+        } else {
+            a->dirs[a->n_dirs++] = argv[i];
+        }
+    }
+    return a->n_dirs > 0;
+}
+
+static lt_status open_device(const arguments *a, lt_pool *pool, lt_device **out)
+{
+    if (a->ref)
+        return lt_ref_open(out);
+    return a->cuda ? lt_cuda_open(0, pool, out) : lt_cpu_open(pool, out);
+}
+
+int main(int argc, char **argv)
+{
+    arguments a = {0};
+    if (!parse(argc, argv, &a))
+        return usage();
+    lt_pool *pool = NULL;
+    golden_opts opts = {.compute = a.ref ? LT_F64 : a.bf16 ? LT_BF16 : LT_F32, .policy = a.policy};
+    tally t = {.quiet = a.quiet};
+    t.limit = a.ref ? limits_ref : a.cuda ? (a.bf16 ? limits_gpu_bf16 : limits_gpu) : a.bf16 ? limits_bf16 : limits_f32;
+    lt_status st = lt_pool_create(a.threads, &pool);
+    if (st == LT_OK)
+        st = open_device(&a, pool, &opts.device);
+    for (int i = 0; st == LT_OK && i < a.n_dirs; i++) {
+        st = run_folder(a.dirs[i], &opts, &t);
+        if (st != LT_OK) {
+            printf("FAIL %s: %s\n", a.dirs[i], lt_error_message());
+            t.failed++;
+            st = LT_OK; // the other folders still run
+        }
+    }
+    if (st != LT_OK) {
+        printf("FAIL %s\n", lt_error_message());
+        t.failed++;
+    }
+    lt_device_close(opts.device);
+    lt_pool_destroy(pool);
+    printf("%d passed, %d failed\n", t.passed, t.failed);
+    return t.failed > 0;
+}

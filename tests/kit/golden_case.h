@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A golden model folder: config, weights, and cases as micro-batches.
+#ifndef LT_TESTS_GOLDEN_CASE_H
+#define LT_TESTS_GOLDEN_CASE_H
+
+#include "ckpt/safetensors.h"
+#include "data/collate.h"
+#include "exec/exec.h"
+#include "model/model.h"
+
+/** The model of a folder, its weights in an executor. */
+typedef struct golden_model {
+    char dir[1024];
+    lt_model *model;
+    lt_units *units;
+    lt_exec *exec;
+    lt_st *weights;
+} golden_model;
+
+typedef struct golden_opts {
+    lt_device *device;
+    lt_dtype compute;
+    lt_policy policy;
+    bool poison;
+    uint64_t order_seed;
+    lt_adamw_attr adamw;
+} golden_opts;
+
+lt_status golden_open(const char *dir, const golden_opts *opts, golden_model *out);
+/** Read the weights again (after steps). */
+lt_status golden_reset(golden_model *g);
+void golden_close(golden_model *g);
+
+/** One case file as a micro-batch of lathe's: unpadded rows, media in token order. */
+typedef struct golden_case {
+    char name[128];
+    lt_st *file;
+    lt_batch *batch;
+    lt_arena *arena;
+    int64_t rows, padded; /* [rows, padded] of the case's own tensors */
+    int64_t *lengths;     /* [rows] */
+    bool positions_equal; /* lathe's positions are the file's */
+    float *kappa;         /* raw loss: 1 / targets */
+} golden_case;
+
+lt_status golden_case_open(const golden_model *g, const char *path, golden_case *out);
+void golden_case_close(golden_case *c);
+#endif
