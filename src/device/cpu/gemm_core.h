@@ -7,24 +7,32 @@
 #include "device/cpu/isa.h"
 #include "device/gemm.h"
 
-enum { LT_GEMM_MAX_MR = 14, LT_GEMM_MAX_NR = 32, LT_GEMM_KC = 256 };
+enum { LT_GEMM_KC = 256 }; // numbers that are added up before a partial sum goes to memory
 
 /**
- * A panel holds `width` rows (of A) or columns (of B), interleaved: panel[k * width + lane]. Lanes that are not there are zero.
- * Each number of a product is a chain of fused multiply-adds over k in ascending order: it depends on its row, its column
- * and k alone, never on what else is in the panels.
+ * A panel holds `width` rows (of A) or columns (of B), interleaved in a way that its core knows. Lanes that are not there, and
+ * numbers up to a multiple of kr, are zero.
+ * Each number of a product depends on its row, its column and k alone, never on what else is in the panels: a chain of
+ * multiply-adds over k in ascending order.
  */
 typedef struct lt_gemm_core {
-    int64_t mr, nr; /* width of A's and of B's panels */
+    int64_t mr, nr, kr; /* width of A's and of B's panels; panels end at multiples of kr numbers */
+    size_t elem;        /* bytes of a number in a panel */
     /* Fill the panels of n lanes (each `width` wide, one behind the other) with k numbers a lane. lane_major: lane j's numbers
      * lie side by side from src + j * ld on; else number k of all lanes lies side by side from src + k * ld on. f32 or bf16 */
-    void (*pack)(float *panels, int64_t width, const void *src, bool bf16, int64_t ld,
+    void (*pack)(void *panels, int64_t width, const void *src, bool bf16, int64_t ld,
                  bool lane_major, int64_t n, int64_t k);
     /* c[mr, nr] = a b, or c += a b. a, b: panels; c has row stride ldc and need not be aligned */
-    void (*micro)(int64_t k, const float *a, const float *b, float *c, int64_t ldc, bool add);
+    void (*micro)(int64_t k, const void *a, const void *b, float *c, int64_t ldc, bool add);
     /* dst[n] = dst * keep + src + bias, as f32 or bf16: keep is 0 or 1, bias may be NULL */
     void (*finish)(void *dst, bool bf16, const float *src, const float *bias, bool keep, int64_t n);
 } lt_gemm_core;
+
+/** Numbers in the panels of n lanes with k numbers each; k a multiple of kr, or the end of the panel. */
+static inline int64_t lt_gemm_panels(const lt_gemm_core *core, int64_t width, int64_t n, int64_t k)
+{
+    return lt_round_up(n, width) * lt_round_up(k, core->kr);
+}
 
 const lt_gemm_core *lt_gemm_core_of(lt_isa isa);
 

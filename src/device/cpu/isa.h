@@ -13,6 +13,14 @@ lt_isa lt_cpu_isa(void);
 /** "plain", "avx2", "avx512". */
 const char *lt_isa_name(lt_isa isa);
 
+/**
+ * What a CPU device's `impl` points at. NULL there stands for the best instruction set; tests set a lesser one, to run all
+ * kernels on one machine.
+ */
+typedef struct lt_cpu_state {
+    lt_isa isa;
+} lt_cpu_state;
+
 /** What the processor calls itself ("AMD EPYC"), without its vendor's padding. */
 typedef struct lt_cpu_brand {
     char s[64];
