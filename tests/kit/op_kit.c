@@ -168,7 +168,7 @@ static lt_status launch(void *state, lt_test_column column, lt_op_args *a, lt_pa
 {
     const lt_kernel kernel = lt_op_kernel(a->def, column.backend, pass);
     assert_non_null(kernel);
-    lt_device device = {.name = "test", .backend = column.backend, .pool = column.pool};
+    lt_device device = {.name = "test", .backend = column.backend, .pool = column.pool, .impl = column.impl};
     lt_tensor scratch = lt_tensor_1d(LT_U8, (int64_t)scratch_bytes);
     scratch = lt_test_garbage(state, &scratch);
     lt_run run = {.device = &device, .scratch = scratch.data, .scratch_bytes = scratch_bytes};

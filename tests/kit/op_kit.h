@@ -48,6 +48,7 @@ lt_status lt_test_forward(void *state, const lt_op_def *def, const lt_tensor *in
 typedef struct lt_test_column {
     lt_backend backend;
     lt_pool *pool;
+    void *impl; /* the device's own state: an lt_cpu_state, for instance */
 } lt_test_column;
 lt_status lt_test_forward_on(void *state, lt_test_column column, const lt_op_def *def,
                              const lt_tensor *in, const void *attr, lt_tensor *out);

@@ -16,7 +16,8 @@ lt_isa lt_cpu_isa_of(const lt_op_args *a);
 
 /** Pieces of `step` items, from..to: bits may depend on how items are cut, so step follows from shapes alone. */
 typedef lt_status (*lt_piece_fn)(void *ctx, int64_t piece, int64_t from, int64_t to);
-LT_NODISCARD lt_status lt_cpu_pieces(const lt_op_args *a, int64_t n, int64_t step, lt_piece_fn fn, void *ctx);
+LT_NODISCARD lt_status lt_cpu_pieces(const lt_op_args *a, int64_t n, int64_t step, lt_piece_fn fn,
+                                     void *ctx);
 /** Rows of that width in a piece: about 16 Ki numbers. */
 int64_t lt_cpu_rows_step(int64_t width);
 
