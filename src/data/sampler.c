@@ -123,6 +123,11 @@ lt_status lt_sampler_next(lt_sampler *s, int64_t *rows)
     return LT_OK;
 }
 
+int64_t lt_sampler_micro_batch(const lt_sampler *sampler)
+{
+    return sampler->o.micro_batch;
+}
+
 int64_t lt_sampler_consumed(const lt_sampler *sampler)
 {
     return sampler->consumed;

@@ -35,6 +35,8 @@ void lt_sampler_destroy(lt_sampler *sampler);
  * LT_ERR_MEMORY, LT_ERR_CONFIG
  */
 LT_NODISCARD lt_status lt_sampler_next(lt_sampler *sampler, int64_t *rows);
+/** m, as created. */
+int64_t lt_sampler_micro_batch(const lt_sampler *sampler);
 /**
  * c, after what lt_sampler_next has given out. Restoring it (opts.consumed) is all that a resume
  * needs.
