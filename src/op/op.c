@@ -116,6 +116,11 @@ double lt_dot(const lt_tensor *a, int64_t a_from, int64_t a_step, const lt_tenso
         const float *x = a->data, *y = b->data;
         for (int64_t k = 0; k < n; k++)
             sum += (double)x[a_from + k * a_step] * (double)y[b_from + k * b_step];
+    } else if (a->dtype == LT_BF16 && b->dtype == LT_BF16) {
+        const uint16_t *x = a->data, *y = b->data;
+        for (int64_t k = 0; k < n; k++)
+            sum += (double)lt_bf16_to_f32(x[a_from + k * a_step]) *
+                   (double)lt_bf16_to_f32(y[b_from + k * b_step]);
     } else {
         for (int64_t k = 0; k < n; k++)
             sum += lt_load(a, a_from + k * a_step) * lt_load(b, b_from + k * b_step);

@@ -63,3 +63,45 @@ const lt_op_def *lt_op_find(const char *name)
             return rows[i];
     return NULL;
 }
+
+static const char *column_text(const lt_op_def *def, lt_backend backend)
+{
+    const bool forward = def->forward[backend], backward = def->backward[backend];
+    if (def->flags & LT_OP_VIEW)
+        return "view";
+    if (backend == LT_CPU && !forward && !backward)
+        return "ref";
+    return forward ? backward ? "fb" : "f" : backward ? "b" : "-";
+}
+
+static const char *gradient_text(const lt_op_def *def)
+{
+    return def->grad ? "nodes" : def->backward[LT_REF] ? "kernel" : "none";
+}
+
+lt_status lt_ops_print(lt_buf *out)
+{
+    static const struct {
+        uint32_t flag;
+        const char *text;
+    } flags[] = {{LT_OP_CHEAP, "cheap"},
+                 {LT_OP_VIEW, "view"},
+                 {LT_OP_MUST_SAVE, "must-save"},
+                 {LT_OP_IN_PLACE, "in-place"},
+                 {LT_OP_YIELDS_IN_BACKWARD, "yields-in-backward"}};
+    LT_TRY(lt_buf_text(out, "op                    in out  ref  cpu  cuda gradient flags\n"));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const lt_op_def *r = rows[i];
+        LT_TRY(lt_buf_printf(out, "%-20s %3d %3d  %-4s %-4s %-4s %s", r->name, r->n_in, r->n_out,
+                             column_text(r, LT_REF), column_text(r, LT_CPU),
+                             column_text(r, LT_CUDA), gradient_text(r)));
+        int pad = 8 - (int)strlen(gradient_text(r));
+        for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++)
+            if (r->flags & flags[f].flag) {
+                LT_TRY(lt_buf_printf(out, "%*s %s", pad, "", flags[f].text));
+                pad = 0;
+            }
+        LT_TRY(lt_buf_text(out, "\n"));
+    }
+    return LT_OK;
+}
