@@ -8,7 +8,8 @@ enum { MAX_READ = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-// The data of all tensors, in order, tiles the end of the file; every name leads back to its tensor.
+// The data of all tensors, in order, tiles the end of the file; every name leads back to its
+// tensor.
 static void check(const lt_st *st, const uint8_t *data, size_t len)
 {
     const uint8_t *at = data + len;

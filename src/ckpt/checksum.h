@@ -7,7 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/** Four lanes, so that one core keeps up with a disk. It never leaves the process: its bits may change. */
+/**
+ * Four lanes, so that one core keeps up with a disk. It never leaves the process: its bits may
+ * change.
+ */
 typedef struct lt_sum {
     uint64_t lane[4];
     uint64_t n_bytes;
@@ -23,7 +26,7 @@ static inline void lt_sum_init(lt_sum *sum)
 /* For a given block each step maps lanes one to one: a changed bit always changes the result. */
 static inline void lt_sum_block(lt_sum *sum, const uint8_t *block)
 {
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         uint64_t word;
         memcpy(&word, block + 8 * i, 8);
         const uint64_t mixed = (sum->lane[i] ^ word) * 0x9fb21c651e98df25U;

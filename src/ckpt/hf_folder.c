@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a Hugging Face model folder: the index and its shards, or the single file, checked against each other.
+// Opening a model folder: the single file, or the index and its shards held against each other.
 #include "ckpt/hf_folder.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -94,11 +94,12 @@ static lt_status list_shards(lt_hf *hf, json_t *weight_map, const char *path, lt
     json_t *file;
     json_object_foreach(weight_map, tensor, file)
     {
-        if (!json_is_string(file) || !is_plain_name(json_string_value(file)))
+        if (!json_is_string(file) || !is_plain_name(json_string_value(file))) {
             return LT_FAIL(
                 LT_ERR_FORMAT,
                 "%s: tensor %s: its file has to be a name in this folder, without slashes", path,
                 tensor);
+        }
         LT_TRY(add_shard(hf, known, json_string_value(file)));
     }
     if (hf->shards.n == 0)
@@ -136,7 +137,8 @@ static lt_status open_shards(lt_hf *hf, json_t *weight_map)
     return LT_OK;
 }
 
-// A tensor of shard i: listed for it, listed for another shard (then that one counts), or not listed at all.
+// A tensor of shard i: listed for it, listed for another shard (then that one counts), or not
+// listed at all.
 static lt_status add_indexed(lt_hf *hf, const lt_st_tensor *t, const char *shard_name,
                              json_t *weight_map, const lt_log *log)
 {
@@ -147,11 +149,12 @@ static lt_status add_indexed(lt_hf *hf, const lt_st_tensor *t, const char *shard
                 t->file, t->name, listed);
         return LT_OK;
     }
-    if (lt_map_get_text(hf->by_name, t->name, &other))
+    if (lt_map_get_text(hf->by_name, t->name, &other)) {
         return LT_FAIL(
             LT_ERR_FORMAT,
             "tensor %s stands in %s and in %s, and the index doesn't say which one counts", t->name,
             LT_AT(&hf->entries, entry, other).tensor->file, t->file);
+    }
     if (listed == NULL)
         LT_NOTE(log, "ckpt", "%s: its tensor %s isn't in the index; it is taken all the same",
                 t->file, t->name);
@@ -432,18 +435,20 @@ lt_status lt_hf_need(lt_hf *hf, const char *name, int32_t rank, const int64_t *d
                      const lt_st_tensor **out)
 {
     const lt_st_tensor *t = lt_hf_find(hf, name);
-    if (t == NULL)
+    if (t == NULL) {
         return LT_FAIL(LT_ERR_NOT_FOUND,
                        "tensor %s is missing from %s, which holds %lld tensors in %lld files", name,
                        hf->dir, (long long)hf->entries.n, (long long)hf->shards.n);
+    }
     const lt_st_tensor want = {.dtype_text = t->dtype_text, .rank = rank, .dim = dim};
     if (t->rank != rank || (rank > 0 && memcmp(t->dim, dim, (size_t)rank * sizeof *dim) != 0))
         return LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s is %s and the model needs %s", t->file, name,
                        lt_st_shape_text(t).s, lt_st_shape_text(&want).s);
-    if (t->dtype == LT_N_DTYPES || !lt_dtype_is_float(t->dtype))
+    if (t->dtype == LT_N_DTYPES || !lt_dtype_is_float(t->dtype)) {
         return LT_FAIL(LT_ERR_DTYPE,
                        "%s: tensor %s is %s; weights are read in F64, F32, BF16 and F16", t->file,
                        name, lt_st_shape_text(t).s);
+    }
     lt_hf_mark_used(hf, name);
     *out = t;
     return LT_OK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt/hf_folder.h"
-#include "ckpt/test_model.h"
+#include "tests/kit/model_folder.h"
 #include <unistd.h>
 
 static const test_tensor tensors[] = {
@@ -140,8 +140,8 @@ static void a_tensor_in_two_shards_counts_where_the_index_says(void **state)
         {"a", 0, "F32", 1}, {"w", 0, "F32", 2}, {"b", 1, "F32", 1}, {"w", 1, "F32", 3}};
     test_model(*state, dir, tensors, N, 2);
     for (int f = 0; f < 2; f++) {
-        const lt_st_item items[] = {test_item(*state, &twice[2 * f]),
-                                    test_item(*state, &twice[2 * f + 1])};
+        const lt_st_item items[] = {test_item(*state, &twice[f * 2L]),
+                                    test_item(*state, &twice[f * 2L + 1])};
         assert_ok(lt_st_write(lt_test_path(*state, dir, test_shard_name(*state, f, 2)), items, 2,
                               NULL, 0));
     }

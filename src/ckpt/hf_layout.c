@@ -50,7 +50,8 @@ static lt_status name_items(naming *names)
     return LT_OK;
 }
 
-// The plan's dtype, else that of the file that the tensor came from, else the item's own wish. Integers stay what they are.
+// The plan's dtype, else that of the file that the tensor came from, else the item's own wish.
+// Integers stay what they are.
 static lt_dtype dtype_in_file(const lt_hf_plan *plan, const lt_hf_item *item,
                               const lt_st_tensor *source)
 {

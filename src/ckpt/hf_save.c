@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving a model folder: weights by their layout, the index, the small files with their edits; all read back.
+// Saving a model folder: weights by their layout, the index, the small files with their edits.
 #include "ckpt/hf_save.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -53,14 +53,16 @@ static const char *const config_dtypes[LT_N_DTYPES] = {[LT_F64] = "\"float64\"",
 
 static bool names_a_dtype(const char *value, size_t len)
 {
-    for (int i = 0; i < LT_N_DTYPES; i++)
+    for (int i = 0; i < LT_N_DTYPES; i++) {
         if (config_dtypes[i] != NULL && strlen(config_dtypes[i]) == len &&
             memcmp(config_dtypes[i], value, len) == 0)
             return true;
+    }
     return false;
 }
 
-// The last key of a path that is at the top or one level down, in a part's configuration (".text_config.dtype").
+// The last key of a path that is at the top or one level down, in a part's configuration
+// (".text_config.dtype").
 static const char *config_key(const char *path)
 {
     const char *first = path[0] == '.' ? path + 1 : path, *dot = strchr(first, '.');
@@ -82,7 +84,8 @@ static const char *edit_config_value(void *ctx, const char *path, const char *va
     return NULL;
 }
 
-// config.json has to describe what is in the files: the dtype when it was asked for, and whether the head is tied.
+// config.json has to describe what is in the files: the dtype when it was asked for, and whether
+// the head is tied.
 static lt_status edit_config(lt_buf *text, const lt_hf_plan *plan)
 {
     lt_hf_plan copy = *plan;
@@ -259,10 +262,11 @@ static lt_status save_beside(saving *s, const char *dir, const lt_hf_plan *plan,
         st = lt_publish_commit(tmp, dir, plan->replace);
     if (st != LT_OK)
         lt_publish_abort(tmp);
-    else
+    else {
         LT_INFO(log, "ckpt", "%s is saved and read back: %lld files, %s", dir,
                 (long long)(s->layout.files.n + s->files.n),
                 lt_bytes_text(s->bytes - SLACK_BYTES).s);
+    }
     return st;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt/hf_save.h"
-#include "ckpt/test_model.h"
+#include "tests/kit/model_folder.h"
 #include <jansson.h>
 
 static const test_tensor tensors[] = {
@@ -59,7 +59,8 @@ static int64_t total_bytes(const lt_hf *hf)
 
 // ---- the same again
 
-// Masters in fp32 go back to each file's own dtype; tensors that no item names (MTP, other dtypes) keep their bytes: BR-65.
+// Masters in fp32 go back to each file's own dtype; tensors that no item names (MTP, other dtypes)
+// keep their bytes: BR-65.
 static void a_model_is_written_back_as_it_came(void **state)
 {
     for (int n_files = 1; n_files <= 2; n_files++) {
@@ -108,11 +109,12 @@ static void golden_models_come_out_as_they_were_published(void **state)
         assert_ok(lt_hf_save(out, &plan, NULL));
         lt_hf *saved = open_model(out);
         assert_same_model(saved, source);
-        if (lt_st_meta_count(lt_hf_file(source, 0)) > 0)
+        if (lt_st_meta_count(lt_hf_file(source, 0)) > 0) {
             assert_same_file(state, lt_test_path(*state, out, LT_HF_SINGLE),
                              lt_test_path(*state, dir, LT_HF_SINGLE));
-        else // "format" is added where it was forgotten
+        } else { // "format" is added where it was forgotten
             assert_string_equal(lt_st_meta(lt_hf_file(saved, 0), "format"), "pt");
+        }
         lt_hf_close(saved);
         assert_text_equal(test_get(*state, out, "config.json"),
                           test_get(*state, dir, "config.json"));
@@ -126,7 +128,8 @@ static void golden_models_come_out_as_they_were_published(void **state)
 static const char tied_config[] = "{\n  \"model_type\": \"qwen3_vl\",\n  \"text_config\": {\n    "
                                   "\"tie_word_embeddings\": true,\n    \"x\": Infinity\n  }\n}\n";
 
-// The base has no head of its own, the model does: it goes into the last file and into the index, and config.json says so. BR-59, BR-62.
+// The base has no head of its own, the model does: it goes into the last file and into the index,
+// and config.json says so. BR-59, BR-62.
 static void a_head_that_the_source_lacks_is_added_everywhere(void **state)
 {
     const test_tensor base[] = {{"embed", 0, "BF16", 8}, {"norm", 1, "BF16", 2}};
@@ -245,7 +248,7 @@ static void random_weights_get_files_up_to_the_limit(void **state)
     lt_tensor zeros = lt_tensor_1d(LT_F32, 300);
     zeros.data = lt_test_take(*state, 1200);
     lt_hf_item items[4];
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         items[i] = (lt_hf_item){.name = names[i],
                                 .rank = 1,
                                 .dim = {sizes[i]},
@@ -253,6 +256,7 @@ static void random_weights_get_files_up_to_the_limit(void **state)
                                 .file_dtype = LT_BF16,
                                 .fetch = lt_st_fetch_tensor,
                                 .ctx = &zeros};
+    }
     lt_hf_plan plan = lt_hf_plan_default();
     const lt_hf_text texts[] = {{"config.json", "{}", 2}};
     plan.items = items;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as text: one recursive scanner that knows where each value begins and ends, and what path leads to it.
+// JSON as text: a scanner that knows where each value begins and ends, and what path leads to it.
 #include "ckpt/json_text.h"
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,9 @@ static char peek(scanner *s)
 {
     while (s->at < s->len && is_space(s->text[s->at]))
         s->at++;
-    return s->at < s->len ? s->text[s->at] : '\0';
+    if (s->at < s->len)
+        return s->text[s->at];
+    return '\0';
 }
 
 static bool take(scanner *s, char c)
@@ -198,7 +200,8 @@ typedef struct target {
     bool blocked;        // something on the way isn't an object
 } target;
 
-// Called children first, so the first holder of a path is the deepest; with a key twice the last one counts, as for most readers.
+// Called children first, so the first holder of a path is the deepest; with a key twice the last
+// one counts, as for most readers.
 static const char *find_target(void *ctx, const char *path, const char *value, size_t len)
 {
     target *t = ctx;
@@ -297,11 +300,12 @@ lt_status lt_json_set(lt_buf *text, const char *path, const char *value)
         n_keys += *p == '.';
         plain = plain && (unsigned char)*p >= 32 && *p != '"' && *p != '\\';
     }
-    if (!plain || n_keys >= MAX_DEPTH || strlen(path) >= MAX_PATH_BYTES)
+    if (!plain || n_keys >= MAX_DEPTH || strlen(path) >= MAX_PATH_BYTES) {
         return LT_FAIL(
             LT_ERR_FORMAT,
             "%.100s can't be set: a path is plain text of less than %d keys and %d bytes", path,
             MAX_DEPTH, MAX_PATH_BYTES);
+    }
     lt_status st = lt_buf_printf(&dotted, ".%s", path);
     if (st == LT_OK)
         st = set_dotted(text, dotted.data, value);

@@ -10,7 +10,8 @@ LT_NODISCARD lt_status lt_json_quote(lt_buf *out, const char *text);
 
 /**
  * Look at each member of each object and say what its value shall be.
- * path     keys from the root, each after a dot (".text_config.dtype"); array items have their index
+ * path     keys from the root, each after a dot (".text_config.dtype"); array items have their
+ *          index
  * value    the value's text, `len` bytes, not zero-terminated
  * returns  the new value's JSON text, or NULL to leave it
  */

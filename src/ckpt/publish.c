@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folders written beside and swapped in: DIR.tmp-PID until complete, DIR.old-PID for the moment between two renames.
+// Folders swapped in: DIR.tmp-PID until complete, DIR.old-PID for the moment between two renames.
 #include "ckpt/publish.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -42,7 +42,7 @@ static lt_status existing_part(const char *path, lt_arena *arena, char **out)
 static lt_status check_room(const char *path, const char *at, int64_t bytes)
 {
     struct statvfs info;
-    // A file system that doesn't say (no blocks) is tried: a write that fails is reported all the same.
+    // One that doesn't say (no blocks) is tried: a write that fails is reported all the same.
     if (statvfs(at, &info) != 0 || info.f_blocks == 0)
         return LT_OK;
     uint64_t room;
@@ -86,11 +86,12 @@ static lt_status check_place(const char *dir, bool replace, lt_arena *arena)
     if (!lt_file_is_dir(dir))
         return LT_FAIL(LT_ERR_IO, "%s can't be written: a file of that name is in the way", dir);
     LT_TRY(is_empty(dir, arena, &empty));
-    if (!empty && !replace)
+    if (!empty && !replace) {
         return LT_FAIL(
             LT_ERR_IO,
             "%s can't be written: it exists and isn't empty; remove it or choose another folder",
             dir);
+    }
     return LT_OK;
 }
 
@@ -107,14 +108,16 @@ lt_status lt_publish_begin(const char *dir, bool replace, lt_arena *arena, char 
     return LT_OK;
 }
 
-// The new folder is in place: an old one that can't be removed is left to the next clean-up, and no reason to fail.
+// The new folder is in place: an old one that can't be removed is left to the next clean-up, and no
+// reason to fail.
 static void forget_old(const char *path)
 {
     if (lt_dir_remove(path) != LT_OK)
         lt_error_clear();
 }
 
-// For file systems without an exchange: a kill between the two renames is mended by lt_publish_recover.
+// For file systems without an exchange: a kill between the two renames is mended by
+// lt_publish_recover.
 static lt_status move_aside_and_in(const char *tmp, const char *dir, lt_arena *arena)
 {
     char *parent, *name, *aside, *path;
@@ -134,7 +137,7 @@ static lt_status swap_in(const char *tmp, const char *dir, lt_arena *arena)
     if (renameat2(AT_FDCWD, tmp, AT_FDCWD, dir, RENAME_EXCHANGE) != 0) {
         if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP)
             return move_aside_and_in(tmp, dir, arena);
-        return LT_FAIL(LT_ERR_IO, "cannot exchange %s and %s: %s", tmp, dir, strerror(errno));
+        return LT_FAIL(LT_ERR_IO, "cannot exchange %s and %s: %s", tmp, dir, lt_errno_text(errno));
     }
     LT_TRY(lt_publish_split(dir, arena, &parent, &name));
     LT_TRY(lt_dir_sync(parent));
@@ -181,7 +184,8 @@ static long owner_of(const char *name, const char *mark, size_t *base_len)
     return strtol(digits, NULL, 10);
 }
 
-// Our own number counts as dead: a container's process often has the number of the one before, and we are not saving now.
+// Our own number counts as dead: a container's process often has the number of the one before, and
+// we are not saving now.
 static bool is_gone(long pid)
 {
     return pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of a folder when its saving fails or is killed.
 #include "ckpt/publish.h"
-#include "ckpt/test_model.h"
+#include "tests/kit/model_folder.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -156,10 +156,10 @@ static int save_on_a_small_disk(const char *disk, const lt_hf_plan *plan)
     char *third;
     if (lt_arena_printf(arena, &third, "%s/third", disk) != LT_OK || lt_dir_make(third) != LT_OK ||
         lt_hf_write(third, plan) != LT_ERR_IO ||
-        strstr(lt_error_message(), strerror(ENOSPC)) == NULL)
+        strstr(lt_error_message(), lt_errno_text(ENOSPC)) == NULL)
         return 4;
     lt_publish_abort(tmp);
-    if (strstr(lt_error_message(), strerror(ENOSPC)) == NULL || lt_file_exists(tmp))
+    if (strstr(lt_error_message(), lt_errno_text(ENOSPC)) == NULL || lt_file_exists(tmp))
         return 5;
     lt_hf *hf;
     const bool whole =

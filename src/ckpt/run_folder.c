@@ -90,14 +90,15 @@ static lt_status nothing_there(const char *load, const lt_run_found *found, bool
     lt_buf others = {0};
     lt_status st = other_iterations(load, arena, &others);
     const char *hint = others.len > 0 ? others.data : "";
-    if (st == LT_OK && tracked)
+    if (st == LT_OK && tracked) {
         st = LT_FAIL(LT_ERR_NOT_FOUND, "%s/%s names %s, which holds no checkpoint%s", load,
                      LT_RUN_TRACKER, found->dir, hint);
-    else if (st == LT_OK)
+    } else if (st == LT_OK) {
         st = LT_FAIL(LT_ERR_NOT_FOUND,
                      "%s is no checkpoint: it has none of %s (a training run), %s, %s (a model), "
                      ".metadata%s",
                      load, LT_RUN_TRACKER, LT_HF_SINGLE, LT_HF_INDEX, hint);
+    }
     lt_buf_deinit(&others);
     return st;
 }
@@ -137,10 +138,11 @@ static lt_status open_state(lt_checkpoint *run)
         return LT_FAIL(LT_ERR_UNSUPPORTED, "%s has version %lld; this lathe reads version %d", path,
                        (long long)version, STATE_VERSION);
     LT_TRY(lt_run_number(run, "iteration", &iteration));
-    if (run->iteration >= 0 && iteration != run->iteration)
+    if (run->iteration >= 0 && iteration != run->iteration) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s is the state of iteration %lld, in the folder of iteration %lld", path,
                        (long long)iteration, (long long)run->iteration);
+    }
     run->iteration = iteration;
     return LT_OK;
 }
@@ -153,11 +155,12 @@ static lt_status open_found(lt_checkpoint *run, const char *load, const lt_log *
     run->kind = found.kind;
     run->dir = found.dir;
     run->iteration = found.iteration;
-    if (run->kind == LT_RUN_DCP)
+    if (run->kind == LT_RUN_DCP) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%s is a PyTorch distributed checkpoint (.metadata), which isn't read yet: "
                        "give a folder with %s",
                        run->dir, LT_HF_SINGLE);
+    }
     LT_TRY(lt_hf_open(run->dir, log, &run->weights));
     if (run->kind == LT_RUN_SAVED)
         return open_state(run);
@@ -198,17 +201,19 @@ lt_status lt_run_state(const lt_checkpoint *run, const char *part, const char *n
     const lt_st_tensor *t = lt_st_find(run->state, full.data),
                        want = {.dtype_text = "F32", .rank = rank, .dim = dim};
     lt_status st = LT_OK;
-    if (t == NULL)
+    if (t == NULL) {
         st = LT_FAIL(LT_ERR_NOT_FOUND, "%s: the state lacks tensor %s", lt_st_path(run->state),
                      full.data);
-    else if (t->rank != rank || (rank > 0 && memcmp(t->dim, dim, (size_t)rank * sizeof *dim) != 0))
+    } else if (t->rank != rank ||
+               (rank > 0 && memcmp(t->dim, dim, (size_t)rank * sizeof *dim) != 0)) {
         st = LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s is %s and the model needs %s", t->file, full.data,
                      lt_st_shape_text(t).s, lt_st_shape_text(&want).s);
-    else if (t->dtype != LT_F32)
+    } else if (t->dtype != LT_F32) {
         st = LT_FAIL(LT_ERR_DTYPE, "%s: tensor %s is %s; the state is kept in F32", t->file,
                      full.data, lt_st_shape_text(t).s);
-    else
+    } else {
         *out = t;
+    }
     lt_buf_deinit(&full);
     return st;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder of a training run: ROOT/iter_0001000 is a model folder with the training state beside the weights.
+// A training run's folder: each ROOT/iter_0001000 is a model folder with the training state in it.
 #ifndef LT_CKPT_RUN_FOLDER_H
 #define LT_CKPT_RUN_FOLDER_H
 
 #include "ckpt/hf_save.h"
 
-/** Names the iteration to resume from, in decimal without a newline (or "release"); written last. */
+/** Names the iteration to resume from: decimal, no newline (or "release"); written last. */
 #define LT_RUN_TRACKER "latest_checkpointed_iteration.txt"
-/** master.NAME, exp_avg.NAME, exp_avg_sq.NAME in fp32; counters and generators as text in its metadata. */
+/** master.NAME, exp_avg.NAME, exp_avg_sq.NAME in fp32; counters, generators as metadata. */
 #define LT_RUN_STATE "lathe_state.safetensors"
 
 typedef enum lt_run_kind {
@@ -18,15 +18,14 @@ typedef enum lt_run_kind {
 
 typedef struct lt_run_found {
     lt_run_kind kind;
-    char *dir; /* where the weights are */
-    int64_t
-        iteration; /* by the tracker; -1: `load` was the folder itself, or the tracker says "release" */
+    char *dir;         /* where the weights are */
+    int64_t iteration; /* by the tracker; -1: it says "release", or there is none */
 } lt_run_found;
 
 /**
  * What `training.load` leads to: with a tracker, the folder that it names; else the folder itself.
- * errors   LT_ERR_NOT_FOUND: nothing of the kind there (says what was looked for), or the tracker's folder is missing;
- *          LT_ERR_FORMAT: a tracker with neither a number nor "release"
+ * errors   LT_ERR_NOT_FOUND: nothing of the kind there (says what was looked for), or the tracker's
+ *          folder is missing; LT_ERR_FORMAT: a tracker with neither a number nor "release"
  */
 LT_NODISCARD lt_status lt_run_resolve(const char *load, const lt_log *log, lt_arena *arena,
                                       lt_run_found *out);
@@ -35,13 +34,15 @@ LT_NODISCARD lt_status lt_run_resolve(const char *load, const lt_log *log, lt_ar
 typedef struct lt_checkpoint {
     lt_run_kind kind;
     const char *dir;
-    int64_t
-        iteration; /* as found; of a folder given directly, as its state says; 0 for weights alone */
+    int64_t iteration; /* as found; without a tracker as the state says; 0 for weights alone */
     lt_hf *weights;
     lt_st *state; /* NULL: weights alone */
     lt_arena *arena;
 } lt_checkpoint;
-/** errors  as lt_run_resolve, lt_hf_open and lt_st_open; LT_ERR_UNSUPPORTED for LT_RUN_DCP and for a state of a newer lathe */
+/**
+ * errors   as lt_run_resolve, lt_hf_open and lt_st_open; LT_ERR_UNSUPPORTED for LT_RUN_DCP and for
+ *          the state of a newer lathe
+ */
 LT_NODISCARD lt_status lt_run_open(const char *load, const lt_log *log, lt_checkpoint **out);
 void lt_run_close(lt_checkpoint *run);
 
@@ -51,7 +52,10 @@ void lt_run_close(lt_checkpoint *run);
  */
 LT_NODISCARD lt_status lt_run_state(const lt_checkpoint *run, const char *part, const char *name,
                                     int32_t rank, const int64_t *dim, const lt_st_tensor **out);
-/** A value of the state's metadata. errors: LT_ERR_NOT_FOUND names key and file; LT_ERR_FORMAT when it isn't a whole number */
+/**
+ * A value of the state's metadata.
+ * errors   LT_ERR_NOT_FOUND names key and file; LT_ERR_FORMAT when it isn't a whole number
+ */
 LT_NODISCARD lt_status lt_run_text(const lt_checkpoint *run, const char *key, const char **out);
 LT_NODISCARD lt_status lt_run_number(const lt_checkpoint *run, const char *key, int64_t *out);
 
@@ -67,22 +71,23 @@ typedef struct lt_run_plan {
     int64_t keep_last; /* older iterations are removed after the save; 0: all are kept */
 } lt_run_plan;
 
-/** The state tensor PART.NAME in fp32, with its name in the arena. errors: LT_ERR_SHAPE, LT_ERR_MEMORY */
+/** The state tensor PART.NAME in fp32, its name in the arena. errors: LT_ERR_SHAPE */
 LT_NODISCARD lt_status lt_run_state_item(lt_arena *arena, const char *part, const char *name,
                                          int32_t rank, const int64_t *dim, lt_st_fetch fetch,
                                          void *ctx, lt_st_item *out);
 
 /**
- * Save ROOT/iter_N beside and swap it in, then point the tracker at it, then remove what `keep_last` lets go. Until the tracker is
- * written a resume takes the checkpoint before. What killed saves left is removed first. An iteration that exists is replaced.
+ * Save ROOT/iter_N beside and swap it in, then point the tracker at it, then remove what
+ * `keep_last` lets go. Until the tracker is written a resume takes the checkpoint before. What
+ * killed saves left is removed first. An iteration that exists is replaced.
  *
  * errors   as lt_hf_save: nothing has changed then, unless the tracker itself could not be written
  */
 LT_NODISCARD lt_status lt_run_save(const lt_run_plan *plan, const lt_log *log);
 
 /**
- * Remove iterations that are older than the `keep` newest up to `current`, which stays in any case, as do later ones and folders that
- * lathe did not write. What can't be removed is a warning.
+ * Remove iterations that are older than the `keep` newest up to `current`, which stays in any case,
+ * as do later ones and folders that lathe did not write. What can't be removed is a warning.
  */
 LT_NODISCARD lt_status lt_run_prune(const char *root, int64_t keep, int64_t current,
                                     const lt_log *log);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ckpt/run_folder.h"
-#include "ckpt/test_model.h"
+#include "tests/kit/model_folder.h"
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,7 +79,8 @@ static void save_value(const char *root, int64_t iteration, float value)
     assert_ok(save(root, iteration, &(world){.value = value}, 0));
 }
 
-// What a resume from `load` gives: the iteration, and the one number that weights and state must agree on.
+// What a resume from `load` gives: the iteration, and the one number that weights and state must
+// agree on.
 static int64_t resume(const char *load, float *value)
 {
     lt_checkpoint *run;
@@ -201,7 +202,8 @@ static void weights_alone_can_be_saved_and_loaded(void **state)
     lt_hf_close(source);
 }
 
-// A run that loaded from an iteration goes on saving after that iteration was removed: all of it is mapped.
+// A run that loaded from an iteration goes on saving after that iteration was removed: all of it is
+// mapped.
 static void the_source_may_be_removed_under_a_running_run(void **state)
 {
     const char *root = lt_test_dir(*state);

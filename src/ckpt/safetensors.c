@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: the header's JSON to checked views. The bytes come from strangers: nothing is computed before it is checked.
+// safetensors: the header's JSON to checked views. The bytes come from strangers.
 #include "ckpt/safetensors.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -92,10 +92,11 @@ static lt_status check_size(const lt_st_tensor *t)
                        t->name);
     if (row == N_DTYPES)
         return LT_OK; // an unknown dtype: only the range itself can be checked
-    if (bits % 8 != 0 || t->bytes != (size_t)bits / 8)
+    if (bits % 8 != 0 || t->bytes != (size_t)bits / 8) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s: tensor %s: its range has %zu bytes and its shape %s needs %.1f",
                        t->file, t->name, t->bytes, lt_st_shape_text(t).s, (double)bits / 8);
+    }
     return LT_OK;
 }
 
@@ -111,18 +112,21 @@ static bool natural(const json_t *value, int64_t *out)
 static lt_status parse_shape(lt_st *st, lt_st_tensor *t, const json_t *shape)
 {
     const size_t rank = json_array_size(shape);
-    if (!json_is_array(shape) || rank > MAX_RANK)
+    if (!json_is_array(shape) || rank > MAX_RANK) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s: tensor %s: shape has to be an array of at most %d numbers", t->file,
                        t->name, MAX_RANK);
+    }
     void *dims;
     LT_TRY(lt_arena_take(st->arena, rank * sizeof(int64_t), &dims));
     int64_t *dim = dims;
-    for (size_t i = 0; i < rank; i++)
-        if (!natural(json_array_get(shape, i), &dim[i]))
+    for (size_t i = 0; i < rank; i++) {
+        if (!natural(json_array_get(shape, i), &dim[i])) {
             return LT_FAIL(LT_ERR_FORMAT,
                            "%s: tensor %s: dim %zu of its shape isn't a whole number of 0 and more",
                            t->file, t->name, i);
+        }
+    }
     t->rank = (int32_t)rank;
     t->dim = dim;
     return LT_OK;
@@ -151,10 +155,11 @@ static lt_status parse_range(lt_st_tensor *t, const json_t *range, int64_t *begi
 {
     int64_t end = 0;
     if (json_array_size(range) != 2 || !natural(json_array_get(range, 0), begin) ||
-        !natural(json_array_get(range, 1), &end) || *begin > end)
+        !natural(json_array_get(range, 1), &end) || *begin > end) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s: tensor %s: data_offsets has to be [begin, end] with 0 <= begin <= end",
                        t->file, t->name);
+    }
     t->bytes = (size_t)(end - *begin);
     return LT_OK;
 }
@@ -169,19 +174,21 @@ static lt_status parse_entry(lt_st *st, const char *name, const json_t *entry, l
 {
     placed p = {.tensor = {.file = st->path}, .index = out->n};
     lt_st_tensor *t = &p.tensor;
-    if (name[0] == '\0' || strlen(name) > MAX_NAME_BYTES || out->n >= MAX_TENSORS)
+    if (name[0] == '\0' || strlen(name) > MAX_NAME_BYTES || out->n >= MAX_TENSORS) {
         return LT_FAIL(
             LT_ERR_FORMAT,
             "%s: a tensor's name has %zu bytes; 1 to %d are allowed, in at most %d tensors",
             st->path, strlen(name), MAX_NAME_BYTES, MAX_TENSORS);
+    }
     char *copy;
     LT_TRY(lt_arena_text(st->arena, name, strlen(name), &copy));
     t->name = copy;
-    if (!json_is_object(entry))
+    if (!json_is_object(entry)) {
         return LT_FAIL(
             LT_ERR_FORMAT,
             "%s: tensor %s: its entry has to be an object of dtype, shape and data_offsets",
             st->path, name);
+    }
     LT_TRY(parse_dtype(st, t, json_object_get(entry, "dtype")));
     LT_TRY(parse_shape(st, t, json_object_get(entry, "shape")));
     LT_TRY(parse_range(t, json_object_get(entry, "data_offsets"), &p.begin));
@@ -218,28 +225,32 @@ static int by_place(const void *a, const void *b)
     return p->index < q->index ? -1 : 1;
 }
 
-// The ranges, in order, have to tile the data exactly: no overlap, no gap, no end before or after the file's.
+// The ranges, in order, have to tile the data exactly: no overlap, no gap, no end before or after
+// the file's.
 static lt_status check_cover(const lt_st *st, const placed *list, int64_t n, size_t have)
 {
     size_t at = 0;
     for (int64_t i = 0; i < n; i++) {
         const lt_st_tensor *t = &list[i].tensor;
         const size_t begin = (size_t)list[i].begin;
-        if (begin < at)
+        if (begin < at) {
             return LT_FAIL(LT_ERR_FORMAT,
                            "%s: tensor %s overlaps tensor %s: it begins at byte %zu of the data, "
                            "the other ends at %zu",
                            st->path, t->name, list[i - 1].tensor.name, begin, at);
-        if (begin > at)
+        }
+        if (begin > at) {
             return LT_FAIL(
                 LT_ERR_FORMAT,
                 "%s: bytes %zu to %zu of the data, before tensor %s, belong to no tensor", st->path,
                 at, begin, t->name);
-        if (begin > have || t->bytes > have - begin)
+        }
+        if (begin > have || t->bytes > have - begin) {
             return LT_FAIL(LT_ERR_FORMAT,
                            "%s: the file is cut short: tensor %s is bytes %zu to %zu of the data "
                            "and the file holds %zu",
                            st->path, t->name, begin, begin + t->bytes, have);
+        }
         at = begin + t->bytes;
     }
     if (at != have)
@@ -285,22 +296,25 @@ done:
 static lt_status parse(lt_st *st, const uint8_t *bytes, size_t len)
 {
     uint64_t header = 0;
-    if (len < 8)
+    if (len < 8) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s: the file is cut short: %zu bytes, and the length of a safetensors "
                        "header alone has 8",
                        st->path, len);
+    }
     for (int i = 7; i >= 0; i--)
         header = header << 8 | bytes[i];
-    if (header > MAX_HEADER_BYTES)
+    if (header > MAX_HEADER_BYTES) {
         return LT_FAIL(
             LT_ERR_FORMAT,
             "%s: not a safetensors file: its header would have %llu bytes, and %d are allowed",
             st->path, (unsigned long long)header, MAX_HEADER_BYTES);
-    if (header > len - 8)
+    }
+    if (header > len - 8) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s: the file is cut short inside its header: %llu bytes wanted, %zu there",
                        st->path, (unsigned long long)header, len - 8);
+    }
     json_error_t error;
     json_t *root =
         json_loadb((const char *)bytes + 8, (size_t)header, JSON_REJECT_DUPLICATES, &error);
@@ -418,11 +432,12 @@ const char *lt_st_meta(const lt_st *st, const char *key)
 
 lt_status lt_st_as_tensor(const lt_st_tensor *view, lt_tensor *out)
 {
-    if (view->dtype == LT_N_DTYPES || view->rank > LT_MAX_DIMS)
+    if (view->dtype == LT_N_DTYPES || view->rank > LT_MAX_DIMS) {
         return LT_FAIL(
             LT_ERR_UNSUPPORTED,
             "%s: tensor %s is %s: this dtype or this many dims can be carried over, not used",
             view->file, view->name, lt_st_shape_text(view).s);
+    }
     *out = lt_tensor_nd(view->dtype, view->rank, view->dim);
     if ((uintptr_t)view->data % lt_dtype_bytes(view->dtype) != 0)
         return LT_OK;
@@ -433,7 +448,7 @@ lt_status lt_st_as_tensor(const lt_st_tensor *view, lt_tensor *out)
     return LT_OK;
 }
 
-// Elements at any alignment, through a small aligned buffer where the bytes can't be used as they lie.
+// Elements at any alignment, through a small aligned buffer where there is none.
 static void convert(const lt_st_tensor *view, const uint8_t *src, int64_t n, lt_dtype to, void *dst)
 {
     const size_t from_bytes = lt_dtype_bytes(view->dtype), to_bytes = lt_dtype_bytes(to);
@@ -456,10 +471,11 @@ static void convert(const lt_st_tensor *view, const uint8_t *src, int64_t n, lt_
 lt_status lt_st_read(const lt_st_tensor *view, int64_t first, int64_t n, lt_dtype to, void *dst)
 {
     const int64_t have = lt_st_elems(view);
-    if (first < 0 || n < 0 || first > have || n > have - first)
+    if (first < 0 || n < 0 || first > have || n > have - first) {
         return LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s has %lld elements; [%lld, %lld) was asked for",
                        view->file, view->name, (long long)have, (long long)first,
                        (long long)(first + n));
+    }
     const bool same = view->dtype == to && to != LT_N_DTYPES;
     if (!same && !(view->dtype != LT_N_DTYPES && to != LT_N_DTYPES &&
                    lt_dtype_is_float(view->dtype) && lt_dtype_is_float(to)))

@@ -15,7 +15,8 @@ static uint8_t *file_of(void **state, const char *header, size_t n_data, size_t 
     uint8_t *bytes = lt_test_take(*state, 8 + n + n_data);
     for (int i = 0; i < 8; i++)
         bytes[i] = (uint8_t)((uint64_t)n >> (8 * i));
-    memcpy(bytes + 8, header, n);
+    for (size_t i = 0; i < n; i++)
+        bytes[8 + i] = (uint8_t)header[i];
     for (size_t i = 0; i < n_data; i++)
         bytes[8 + n + i] = (uint8_t)(i + 1);
     *len = 8 + n + n_data;
@@ -218,14 +219,15 @@ static void a_long_unaligned_tensor_converts_like_an_aligned_one(void **state)
 {
     enum { N = 10007 };
     size_t len;
-    uint8_t *bytes = file_of(state, "{" ENTRY("w", "BF16", "10007", "0,20014") "}  ", 2 * N, &len);
+    uint8_t *bytes =
+        file_of(state, "{" ENTRY("w", "BF16", "10007", "0,20014") "}  ", 2UL * N, &len);
     lt_st *st;
     assert_ok(lt_st_parse(bytes, len, "x", &st));
     float *got = lt_test_take(*state, N * sizeof(float));
     assert_ok(lt_st_read(lt_st_at(st, 0), 0, N, LT_F32, got));
     for (size_t i = 0; i < N; i++) {
         uint16_t v;
-        memcpy(&v, bytes + len - 2 * N + 2 * i, 2);
+        memcpy(&v, bytes + len - 2UL * N + 2 * i, 2);
         const float want = lt_bf16_to_f32(v);
         assert_memory_equal(&got[i], &want, sizeof want);
     }

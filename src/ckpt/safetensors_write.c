@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: header from a list, data streamed through one buffer, then everything read back and compared.
+// safetensors: header from a list, data streamed through one buffer, then all of it read back.
 #include "ckpt/safetensors_write.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -53,7 +53,7 @@ static lt_status check_item(const lt_st_item *item, const char *path, lt_map *se
     return LT_OK;
 }
 
-// Larger elements first, so that each tensor is aligned for its dtype; otherwise the order that was given.
+// Larger elements first, so that each tensor is aligned for its dtype; else as given.
 static lt_status arrange(stream *s, const lt_st_item *items, int64_t n)
 {
     lt_map *seen;
@@ -61,10 +61,11 @@ static lt_status arrange(stream *s, const lt_st_item *items, int64_t n)
     LT_TRY(lt_map_create(&seen));
     for (int64_t i = 0; i < n; i++)
         LT_TRY_GOTO(st, check_item(&items[i], s->path, seen), done);
-    for (size_t align = 8; align > 0; align /= 2)
+    for (size_t align = 8; align > 0; align /= 2) {
         for (int64_t i = 0; i < n; i++)
             if (alignment(&items[i].tensor) == align)
                 s->order[s->n++] = &items[i];
+    }
     LT_ASSERT(s->n == n);
 done:
     lt_map_destroy(seen);
@@ -82,7 +83,7 @@ static lt_status header_entry(lt_buf *text, const lt_st_tensor *t, size_t begin)
     return lt_buf_printf(text, "],\"data_offsets\":[%zu,%zu]}", begin, begin + t->bytes);
 }
 
-// {"__metadata__":{...},"name":{...},...}, padded with spaces so that the data begins at a multiple of 8.
+// {"__metadata__":{...},"name":{...},...}, padded so that the data begins at a multiple of 8.
 static lt_status header_text(const stream *s, const lt_st_pair *meta, int64_t n_meta, lt_buf *text)
 {
     size_t at = 0;
@@ -163,7 +164,7 @@ static lt_status write_item(stream *s, const lt_st_item *item, uint64_t *out)
 
 // ---- reading back
 
-// Ask the system to forget its copy, so that what is compared comes from the disk. A hint: a system that ignores it is fine.
+// Ask the system to forget its copy, so that what is compared comes from the disk. Only a hint.
 static void drop_cache(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -187,18 +188,20 @@ static lt_status compare(const stream *s, const lt_st *back)
                        (long long)lt_st_count(back), (long long)s->n);
     for (int64_t i = 0; i < s->n; i++) {
         const lt_st_tensor *want = &s->order[i]->tensor, *got = lt_st_find(back, want->name);
-        if (got == NULL || !same_entry(want, got))
+        if (got == NULL || !same_entry(want, got)) {
             return LT_FAIL(LT_ERR_IO,
                            "%s: reading back gives another entry for tensor %s than was written",
                            s->path, want->name);
+        }
         lt_sum sum;
         lt_sum_init(&sum);
         lt_sum_add(&sum, got->data, got->bytes);
-        if (lt_sum_value(&sum) != s->sums[i])
+        if (lt_sum_value(&sum) != s->sums[i]) {
             return LT_FAIL(LT_ERR_IO,
                            "%s: tensor %s reads back differently from what was written: the disk "
                            "or its cable is failing",
                            s->path, want->name);
+        }
     }
     return LT_OK;
 }
@@ -235,7 +238,7 @@ lt_status lt_st_write(const char *path, const lt_st_item *items, int64_t n, cons
     stream s = {.path = path};
     lt_status st;
     void *order = NULL, *sums = NULL, *fetched = NULL, *converted = NULL;
-    LT_TRY_GOTO(st, lt_mem_alloc(&order, (size_t)n * sizeof *s.order, "checkpoint order"), done);
+    LT_TRY_GOTO(st, lt_mem_alloc(&order, (size_t)n * sizeof(void *), "checkpoint order"), done);
     LT_TRY_GOTO(st, lt_mem_alloc(&sums, (size_t)n * sizeof *s.sums, "checkpoint checksums"), done);
     LT_TRY_GOTO(st, lt_mem_alloc(&fetched, PIECE_ELEMS * sizeof(double), "checkpoint piece"), done);
     LT_TRY_GOTO(st, lt_mem_alloc(&converted, PIECE_ELEMS * sizeof(double), "checkpoint piece"),

@@ -5,7 +5,10 @@
 
 #include "ckpt/safetensors.h"
 
-/** Write elements [first, first + n) to dst (aligned for any dtype); `first` rises from call to call. */
+/**
+ * Write elements [first, first + n) to dst (aligned for any dtype); `first` rises from call to
+ * call.
+ */
 typedef lt_status (*lt_st_fetch)(void *ctx, int64_t first, int64_t n, void *dst);
 
 /** A tensor to be written and where its elements come from. */

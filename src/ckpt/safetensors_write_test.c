@@ -58,7 +58,7 @@ static void a_published_file_is_written_back_to_the_byte(void **state)
     }
 }
 
-// Every bit pattern of the two 16-bit floats but the NaNs, as fp32 masters that go back to the file's dtype.
+// Every bit pattern of the two 16-bit floats but the NaNs, through fp32 masters.
 static void sixteen_bit_floats_survive_fp32_to_the_bit(void **state)
 {
     const char *path = lt_test_path(*state, lt_test_dir(*state), "w.safetensors");
@@ -177,7 +177,7 @@ static void what_cannot_be_written_is_refused(void **state)
 
 // ---- a disk that is full or lies
 
-// The limit on the size of files stands in for a full disk; in a child, since it can't be lifted again.
+// A limit on the size of files stands in for a full disk; a child's, as it can't be lifted again.
 static void a_full_disk_gives_one_sentence_with_path_and_bytes(void **state)
 {
     const char *path = lt_test_path(*state, lt_test_dir(*state), "big.safetensors");
@@ -203,7 +203,7 @@ typedef struct saboteur {
     int64_t at; // the byte of the file to change while the write is under way
 } saboteur;
 
-// Writes through a second descriptor into what is already in the file, as a disk that loses a sector would.
+// Changes what is already in the file, as a disk that loses a sector would.
 static lt_status fetch_and_damage(void *ctx, int64_t first, int64_t n, void *dst)
 {
     const saboteur *s = ctx;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of this folder: small model folders whose every value is known.
-#ifndef LT_CKPT_TEST_MODEL_H
-#define LT_CKPT_TEST_MODEL_H
+// Small model folders whose every value is known.
+#ifndef LT_TESTS_KIT_MODEL_FOLDER_H
+#define LT_TESTS_KIT_MODEL_FOLDER_H
 
 #include "base/file.h"
 #include "base/text.h"
@@ -17,7 +17,7 @@ typedef struct test_tensor {
     int64_t n;
 } test_tensor;
 
-/* Byte i of a tensor's data: small numbers in any float dtype would do as well, but this shows mix-ups. */
+/* Byte i of a tensor's data: depends on the name, so that a mix-up shows. */
 static inline uint8_t test_byte(const char *name, size_t i)
 {
     size_t seed = strlen(name) + (size_t)(unsigned char)name[strlen(name) - 1] * 31;
@@ -32,11 +32,12 @@ static inline lt_st_item test_item(void *state, const test_tensor *t)
     lt_st_item item = {
         .tensor = {.name = t->name, .dtype_text = t->dtype, .dtype = LT_N_DTYPES, .rank = 1}};
     size_t size = 1;
-    for (int d = 0; d < LT_N_DTYPES; d++)
+    for (int d = 0; d < LT_N_DTYPES; d++) {
         if (strcmp(lt_st_dtype_text((lt_dtype)d), t->dtype) == 0) {
             item.tensor.dtype = (lt_dtype)d;
             size = lt_dtype_bytes((lt_dtype)d);
         }
+    }
     int64_t *dim = lt_test_take(state, sizeof *dim);
     *dim = t->n;
     item.tensor.dim = dim;
@@ -112,7 +113,7 @@ static inline lt_hf_item test_master(void *state, const lt_st_tensor *t)
     return item;
 }
 
-/* All float tensors of a folder but those whose names begin with `skip` (NULL: none) as fp32 masters. */
+/* All float tensors of a folder, but for names that begin with `skip`, as fp32 masters. */
 static inline lt_hf_plan test_plan(void *state, const lt_hf *hf, const char *skip)
 {
     lt_hf_plan plan = lt_hf_plan_default();
