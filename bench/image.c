@@ -93,7 +93,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: image PICTURE [SECONDS]\n");
         return 2;
     }
-    if (bench(argv[1], argc > 2 ? atof(argv[2]) : 1.0) == LT_OK)
+    if (bench(argv[1], argc > 2 ? strtod(argv[2], NULL) : 1.0) == LT_OK)
         return 0;
     (void)fprintf(stderr, "%s\n", lt_error_message());
     return 1;

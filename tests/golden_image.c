@@ -29,16 +29,18 @@ static bool same_bytes(const char *name, const char *key, const uint8_t *got, co
     }
     const uint8_t *w = want->data;
     int64_t bad = 0, first = -1;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         if (got[i] != w[i]) {
             first = first < 0 ? i : first;
             bad++;
         }
-    if (bad > 0)
+    }
+    if (bad > 0) {
         printf("FAIL %s %s: %lld of %lld bytes differ, first at %lld: %d instead of %d\n", name,
                key, (long long)bad, (long long)n, (long long)first, got[first], w[first]);
-    else
+    } else {
         printf("ok   %s %s: %lld bytes\n", name, key, (long long)n);
+    }
     return bad == 0;
 }
 
@@ -185,11 +187,12 @@ int main(int argc, char **argv)
                       "usage: golden_image DIR...   with DIR/images/NAME and DIR/NAME.npz\n");
         return 2;
     }
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc; i++) {
         if (check_dir(argv[i], &c) != LT_OK) {
             printf("FAIL %s: %s\n", argv[i], lt_error_message());
             c.failed++;
         }
+    }
     printf("%d skipped (formats that aren't read)\n", c.skipped);
     printf("%d passed, %d failed\n", c.passed, c.failed);
     return c.failed > 0;

@@ -79,10 +79,11 @@ static lt_status check_tokens(const lt_sample *s, const lt_collate_opts *o)
         if (s->ids[i] < 0 || s->ids[i] >= top)
             return LT_FAIL(LT_ERR_DATA, "token %lld has id %d, the model's vocabulary %lld entries",
                            (long long)i, (int)s->ids[i], (long long)top);
-        if (s->labels[i] >= top)
+        if (s->labels[i] >= top) {
             return LT_FAIL(LT_ERR_DATA,
                            "token %lld has label %d, the model's vocabulary %lld entries",
                            (long long)i, (int)s->labels[i], (long long)top);
+        }
     }
     if (s->n_media > 0 && (o->vision.image_pad < 0 || !o->mrope))
         return LT_FAIL(LT_ERR_DATA, "it has %lld pictures or videos, the model takes none",
@@ -227,10 +228,11 @@ static lt_status fill_positions(filler *f)
     f->media_at = f->slice_at = 0;
     LT_TRY(lt_positions_mrope(s->ids, s->n, &f->o->vision, f->o->processor.merge, &c, pos,
                               f->b->n_tokens, on_run, f));
-    if (f->media_at < s->n_media)
+    if (f->media_at < s->n_media) {
         return LT_FAIL(LT_ERR_DATA,
                        "it has %lld pictures and videos, but placeholders for %lld only",
                        (long long)s->n_media, (long long)f->media_at);
+    }
     return LT_OK;
 }
 
@@ -261,12 +263,13 @@ static lt_status open_picture(const lt_media *m, const lt_collate_opts *o, void 
         return LT_FAIL(LT_ERR_UNSUPPORTED, "video %s: videos aren't read", m->path);
     LT_TRY(lt_image_load(m->path, &o->budget, &image));
     lt_status st = lt_image_grid_of_size(&o->processor, image.h, image.w, &now);
-    if (st == LT_OK && !lt_grid_equal(now, m->grid))
+    if (st == LT_OK && !lt_grid_equal(now, m->grid)) {
         st = LT_FAIL(LT_ERR_DATA,
                      "picture %s makes %lld x %lld patches, but made %lld x %lld when the sample "
                      "was encoded: the file has changed",
                      m->path, (long long)now.h, (long long)now.w, (long long)m->grid.h,
                      (long long)m->grid.w);
+    }
     if (st == LT_OK)
         st = lt_image_rows(&o->processor, &image, o->pixel_dtype, rows);
     lt_image_deinit(&image);

@@ -10,6 +10,7 @@
 #include "tests/kit/sha256.h"
 
 enum { MAX_ROWS = 8 };
+static const int64_t white_bytes = INT64_C(64) * 64 * 3;
 static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC};
 
 static int32_t *ints_of(void *state, const json_t *list, int64_t *n)
@@ -92,8 +93,8 @@ static void check_pixels(const json_t *c, const void *pixels, int64_t rows)
 static void check_stand_in(void *state, const json_t *c, lt_grid grid)
 {
     const lt_image_processor p = lt_image_processor_default();
-    lt_image white = {.px = lt_test_take(state, 64 * 64 * 3), .h = 64, .w = 64};
-    memset(white.px, 255, 64 * 64 * 3);
+    lt_image white = {.px = lt_test_take(state, (size_t)white_bytes), .h = 64, .w = 64};
+    memset(white.px, 255, (size_t)white_bytes);
     float *rows = lt_test_take(state, (size_t)lt_grid_patches(grid) * 1536 * sizeof *rows);
     assert_ok(lt_image_rows(&p, &white, LT_F32, rows));
     for (int64_t i = 0; i < lt_grid_patches(grid) * 1536; i++)
@@ -139,10 +140,11 @@ static void check_good(void *state, const json_t *c, const lt_sample *samples, i
     check_key(c, "attention_mask", p.mask, n * p.width);
     check_key(c, "labels", p.labels, n * p.width);
     check_key(c, "position_ids", p.positions, 3 * n * p.width);
-    for (int64_t r = 0; r < n; r++)
+    for (int64_t r = 0; r < n; r++) {
         assert_int_equal(p.rope_delta[r],
                          json_integer_value(json_array_get(
                              json_array_get(json_object_get(c, "rope_deltas"), (size_t)r), 0)));
+    }
     assert_ok(lt_batch_collate(b, samples, n, &o));
     check_packed(b, samples, &p);
     assert_int_equal(p.has_stand_in, b->n_media == 0);

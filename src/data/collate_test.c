@@ -99,10 +99,11 @@ static void every_sample_of_a_packed_batch_is_as_if_alone(void **state)
     int64_t token = 0, target = 0, visual = 0, patch = 0, frame = 0;
     for (int s = 0; s < 3; s++) {
         assert_ok(lt_batch_collate(one, &samples[s], 1, &o));
-        for (int64_t axis = 0; axis < 3; axis++)
+        for (int64_t axis = 0; axis < 3; axis++) {
             assert_memory_equal(all->positions + axis * all->n_tokens + token,
                                 one->positions + axis * one->n_tokens,
                                 (size_t)one->n_tokens * sizeof(int32_t));
+        }
         for (int64_t i = 0; i < one->n_targets; i++) {
             assert_int_equal(all->target_rows[target + i], one->target_rows[i] + token);
             assert_int_equal(all->targets[target + i], one->targets[i]);

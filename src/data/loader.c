@@ -122,11 +122,10 @@ static lt_status start_workers(lt_loader *l)
 {
     for (; l->n_threads < l->o.n_workers; l->n_threads++) {
         const int rc = pthread_create(&l->threads[l->n_threads], NULL, work, l);
-        if (rc != 0)
-            return LT_FAIL(
-                LT_ERR_MEMORY, "cannot start data worker %d of %d: %s", l->n_threads + 1,
-                l->o.n_workers,
-                strerror(rc)); // NOLINT(concurrency-mt-unsafe): glibc's is safe for known errors
+        if (rc != 0) {
+            return LT_FAIL(LT_ERR_MEMORY, "cannot start data worker %d of %d: %s", l->n_threads + 1,
+                           l->o.n_workers, lt_errno_text(rc));
+        }
     }
     return LT_OK;
 }
@@ -153,12 +152,13 @@ lt_status lt_loader_create(const lt_loader_opts *opts, lt_sampler *sampler, lt_l
 {
     void *memory = NULL;
     if (opts->n_workers < 0 || opts->n_workers > MAX_WORKERS || opts->prefetch < 1 ||
-        opts->max_held < 1 || opts->prefetch > MAX_SLOTS / 2 || opts->max_held > MAX_SLOTS / 2)
+        opts->max_held < 1 || opts->prefetch > MAX_SLOTS / 2 || opts->max_held > MAX_SLOTS / 2) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "data loader: %d workers, %lld batches ahead and %lld held are out of "
                        "range: 0 to %d, and 1 to %d",
                        opts->n_workers, (long long)opts->prefetch, (long long)opts->max_held,
                        MAX_WORKERS, MAX_SLOTS / 2);
+    }
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_loader), "data loader"));
     lt_loader *l = memory;
     l->o = *opts;

@@ -184,11 +184,12 @@ static void it_stops_at_any_time(void **state)
         lt_sampler *s = new_sampler(0);
         lt_loader *l = new_loader(&d, s, 1 + round % 4, 1 + round % 5, 2);
         const lt_batch *b = NULL;
-        for (int i = 0; i < round % 6; i++)
+        for (int i = 0; i < round % 6; i++) {
             if (lt_loader_acquire(l, &b) == LT_OK && round % 2 == 0)
                 lt_loader_release(l, b);
             else if (i > 0) // two are held, or it failed
                 break;
+        }
         if (round % 7 == 0)
             usleep(500);
         lt_loader_destroy(l); // also with batches still held

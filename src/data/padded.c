@@ -39,7 +39,7 @@ static lt_status gather_grids(const lt_sample *samples, int64_t n, const lt_padd
     LT_TRY(lt_arena_take(arena, 2 * (size_t)total * sizeof(lt_grid), &memory));
     lt_grid *images = memory, *videos = images + total;
     *c = (lt_grid_cursor){.images = images, .videos = videos};
-    for (int64_t s = 0; s < n; s++)
+    for (int64_t s = 0; s < n; s++) {
         for (int64_t i = 0; i < samples[s].n_media; i++) {
             const lt_media *m = &samples[s].media[i];
             if (m->kind == LT_MEDIA_VIDEO)
@@ -47,6 +47,7 @@ static lt_status gather_grids(const lt_sample *samples, int64_t n, const lt_padd
             else
                 images[c->n_images++] = m->grid;
         }
+    }
     if (total == 1 && o->stand_in.t > 0)
         images[c->n_images++] = o->stand_in;
     return LT_OK;

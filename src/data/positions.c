@@ -32,10 +32,11 @@ static lt_status take_grid(walk *w, bool video, lt_vision_run *run, lt_grid *gri
     lt_grid_cursor *c = w->cursor;
     const int64_t next = video ? c->next_video : c->next_image,
                   have = video ? c->n_videos : c->n_images;
-    if (next >= have)
+    if (next >= have) {
         return LT_FAIL(LT_ERR_DATA, "token %lld begins %s number %lld, but only %lld %s",
                        (long long)w->at, video ? "video" : "picture", (long long)next + 1,
                        (long long)have, have == 1 ? "is there" : "are there");
+    }
     *grid = video ? c->videos[next] : c->images[next];
     *run = (lt_vision_run){.first = w->at, .video = video, .index = next};
     if (!video) {
@@ -95,16 +96,18 @@ lt_status lt_positions_mrope(const int32_t *ids, int64_t n, const lt_vision_ids 
     LT_ASSERT(n <= INT32_MAX && merge >= 1);
     while (w.at < n) {
         const bool start = ids[w.at] == vision->vision_start && ids[w.at] >= 0;
-        if (is_pad(&w, w.at))
+        if (is_pad(&w, w.at)) {
             return LT_FAIL(
                 LT_ERR_DATA,
                 "token %lld is a placeholder (id %d) without a vision start token before it",
                 (long long)w.at, (int)ids[w.at]);
-        if (start && w.at + 1 == n)
+        }
+        if (start && w.at + 1 == n) {
             return LT_FAIL(LT_ERR_DATA,
                            "the row ends right after a vision start token (token %lld): its "
                            "picture was cut off",
                            (long long)w.at);
+        }
         put_text(&w);
         if (start && is_pad(&w, w.at)) {
             lt_vision_run run;

@@ -23,19 +23,21 @@ lt_sampler_opts lt_sampler_opts_default(void)
 static lt_status check(const lt_sampler_opts *o)
 {
     int64_t global = 0;
-    if (o->n_samples < 1 || o->micro_batch < 1 || o->dp_size < 1)
+    if (o->n_samples < 1 || o->micro_batch < 1 || o->dp_size < 1) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "sampler: %lld samples, micro-batch %lld and %lld ranks must all be at least 1",
             (long long)o->n_samples, (long long)o->micro_batch, (long long)o->dp_size);
+    }
     if (o->dp_rank < 0 || o->dp_rank >= o->dp_size)
         return LT_FAIL(LT_ERR_CONFIG, "sampler: rank %lld is not among %lld ranks",
                        (long long)o->dp_rank, (long long)o->dp_size);
-    if (!lt_mul_i64(o->micro_batch, o->dp_size, &global) || o->n_samples < global)
+    if (!lt_mul_i64(o->micro_batch, o->dp_size, &global) || o->n_samples < global) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "the data set is smaller than one global micro-batch: %lld samples, "
                        "micro_batch_size %lld times %lld ranks",
                        (long long)o->n_samples, (long long)o->micro_batch, (long long)o->dp_size);
+    }
     if (o->consumed < 0)
         return LT_FAIL(LT_ERR_CONFIG, "sampler: consumed samples must not be negative, got %lld",
                        (long long)o->consumed);
@@ -47,7 +49,7 @@ lt_status lt_sampler_create(const lt_sampler_opts *opts, const lt_log *log, lt_s
     void *memory = NULL;
     LT_TRY(check(opts));
     const int64_t global = opts->micro_batch * opts->dp_size, rest = opts->n_samples % global;
-    if (rest != 0 && opts->dp_size > 1 && !opts->even && !opts->data_sharding)
+    if (rest != 0 && opts->dp_size > 1 && !opts->even && !opts->data_sharding) {
         LT_WARN(log, "data",
                 "%lld samples are no multiple of micro_batch_size %lld times %lld ranks: some "
                 "ranks get one batch more in an "
@@ -55,6 +57,7 @@ lt_status lt_sampler_create(const lt_sampler_opts *opts, const lt_log *log, lt_s
                 "out instead",
                 (long long)opts->n_samples, (long long)opts->micro_batch, (long long)opts->dp_size,
                 (long long)rest);
+    }
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_sampler), "sampler"));
     lt_sampler *s = memory;
     s->o = *opts;
@@ -109,7 +112,7 @@ lt_status lt_sampler_next(lt_sampler *s, int64_t *rows)
 {
     if (!s->in_pass || !holds_one(s))
         begin_pass(s);
-    if (!holds_one(s)) // the cursor hasn't moved, so no later pass would do better
+    if (!holds_one(s)) { // the cursor hasn't moved, so no later pass would do better
         return LT_FAIL(
             LT_ERR_CONFIG,
             "no full micro-batch is left in the epoch after %lld consumed samples, and the epoch "
@@ -117,6 +120,7 @@ lt_status lt_sampler_next(lt_sampler *s, int64_t *rows)
             "samples, micro_batch_size %lld and %lld ranks a run stops at multiples of %lld",
             (long long)s->consumed, (long long)s->o.n_samples, (long long)s->o.micro_batch,
             (long long)s->o.dp_size, (long long)(s->o.micro_batch * s->o.dp_size));
+    }
     for (int64_t i = 0; i < s->o.micro_batch; i++, s->at += s->step)
         rows[i] = s->base + s->perm[s->at];
     s->consumed += s->o.micro_batch * s->o.dp_size;

@@ -11,18 +11,20 @@ lt_status lt_vision_count(const lt_grid *grids, int64_t n_grids, int64_t merge,
     for (int64_t i = 0; i < n_grids; i++) {
         const lt_grid g = grids[i];
         int64_t n = 0;
-        if (g.t < 1 || g.h < 1 || g.w < 1 || merge < 1 || g.h % merge != 0 || g.w % merge != 0)
+        if (g.t < 1 || g.h < 1 || g.w < 1 || merge < 1 || g.h % merge != 0 || g.w % merge != 0) {
             return LT_FAIL(LT_ERR_SHAPE,
                            "grid %lld is %lld x %lld x %lld: sides must be positive, rows and "
                            "columns multiples of %lld",
                            (long long)i, (long long)g.t, (long long)g.h, (long long)g.w,
                            (long long)merge);
+        }
         if (g.h > MAX_SIDE || g.w > MAX_SIDE || !lt_mul_i64(g.h * g.w, g.t, &n) ||
-            n > INT32_MAX - sum.n_patches)
+            n > INT32_MAX - sum.n_patches) {
             return LT_FAIL(
                 LT_ERR_SHAPE,
                 "grid %lld, %lld x %lld x %lld, is too large: a batch has at most 2^31 - 1 patches",
                 (long long)i, (long long)g.t, (long long)g.h, (long long)g.w);
+        }
         sum.n_patches += n;
         sum.n_tokens += n / (merge * merge);
         sum.n_frames += g.t;
@@ -33,11 +35,12 @@ lt_status lt_vision_count(const lt_grid *grids, int64_t n_grids, int64_t merge,
 
 lt_status lt_vision_table_side(int64_t n_rows, int64_t *side)
 {
-    for (int64_t g = 1; g <= MAX_SIDE && g * g <= n_rows; g++)
+    for (int64_t g = 1; g <= MAX_SIDE && g * g <= n_rows; g++) {
         if (g * g == n_rows) {
             *side = g;
             return LT_OK;
         }
+    }
     return LT_FAIL(
         LT_ERR_CONFIG,
         "num_position_embeddings is %lld, which isn't a square: the table is a square grid",
@@ -82,8 +85,8 @@ static void fill_frame(lt_grid g, int64_t merge, int64_t side, int64_t first, in
                        const lt_vision_geometry *out)
 {
     int64_t row = first;
-    for (int64_t by = 0; by < g.h; by += merge)
-        for (int64_t bx = 0; bx < g.w; bx += merge)
+    for (int64_t by = 0; by < g.h; by += merge) {
+        for (int64_t bx = 0; bx < g.w; bx += merge) {
             for (int64_t i = 0; i < merge * merge; i++, row++) {
                 const int64_t y = by + i / merge, x = bx + i % merge;
                 out->row_col[row] = (int32_t)y;
@@ -91,6 +94,8 @@ static void fill_frame(lt_grid g, int64_t merge, int64_t side, int64_t first, in
                 if (out->corner != NULL)
                     put_corners(out, row, place_of(y, g.h, side), place_of(x, g.w, side), side);
             }
+        }
+    }
 }
 
 lt_status lt_vision_geometry_fill(const lt_grid *grids, int64_t n_grids, int64_t merge,
@@ -103,12 +108,13 @@ lt_status lt_vision_geometry_fill(const lt_grid *grids, int64_t n_grids, int64_t
         return LT_FAIL(LT_ERR_SHAPE, "the position table has side %lld: 1 to 46340 is the rule",
                        (long long)table_side);
     int64_t row = 0, frame = 0;
-    for (int64_t i = 0; i < n_grids; i++)
+    for (int64_t i = 0; i < n_grids; i++) {
         for (int64_t t = 0; t < grids[i].t; t++) {
             out->segments[frame++] = (int32_t)row;
             fill_frame(grids[i], merge, table_side, row, sizes.n_patches, out);
             row += grids[i].h * grids[i].w;
         }
+    }
     out->segments[frame] = (int32_t)row;
     return LT_OK;
 }

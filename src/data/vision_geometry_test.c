@@ -40,7 +40,7 @@ static void corners_are_the_bilinear_ones(void **state)
     assert_ok(lt_vision_count(&g, 1, 2, &s));
     const lt_vision_geometry v = take(*state, s);
     assert_ok(lt_vision_geometry_fill(&g, 1, 2, 48, &v));
-    for (int i = 0; i < 16; i++) {
+    for (int64_t i = 0; i < 16; i++) {
         const int y = v.row_col[i], x = v.row_col[16 + i];
         assert_int_equal(v.corner[4 * i], low[y] * 48 + low[x]);
         assert_int_equal(v.corner[4 * i + 1], low[y] * 48 + high[x]);
@@ -56,7 +56,7 @@ static void corners_are_the_bilinear_ones(void **state)
 
 static void corners_stay_inside_and_weights_sum_to_one_at_any_size(void **state)
 {
-    for (int64_t h = 2; h < 70; h += 2)
+    for (int64_t h = 2; h < 70; h += 2) {
         for (int64_t side = 1; side < 50; side += 7) {
             const lt_grid g = {1, h, 2};
             lt_vision_sizes s;
@@ -73,6 +73,7 @@ static void corners_stay_inside_and_weights_sum_to_one_at_any_size(void **state)
                 assert_near(sum, 1.0, 1e-6);
             }
         }
+    }
 }
 
 static void every_frame_is_a_segment(void **state)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ZLIB_CONST
 #include <zlib.h>
 
 #include "base/file.h"
@@ -42,7 +43,7 @@ static uint64_t le(const char *p, int n)
 static lt_status inflate_raw(const char *in, uint64_t in_len, void *out, uint64_t out_len)
 {
     z_stream z = {0};
-    z.next_in = (Bytef *)(uintptr_t)in;
+    z.next_in = (const Bytef *)in;
     z.avail_in = (uInt)in_len;
     z.next_out = out;
     z.avail_out = (uInt)out_len;

@@ -65,7 +65,7 @@ lt_sha256_text lt_sha256(const void *bytes, size_t len)
     for (size_t i = 0; i < end; i += 64)
         block(h, tail + i);
     lt_sha256_text out;
-    for (int i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++)
         (void)snprintf(out.s + 8 * i, 9, "%08x", h[i]);
     return out;
 }

@@ -62,20 +62,22 @@ static lt_status make_plan(const lt_image_budget *b, int64_t h, int64_t w, plan 
         add(p, p->h, p->h * TO_ASPECT, true);
     if (sound(p) && (double)p->h / (double)p->w > MAX_ASPECT)
         add(p, p->w * TO_ASPECT, p->w, true);
-    if (!sound(p))
+    if (!sound(p)) {
         return LT_FAIL(LT_ERR_DATA,
                        "a picture of %lld x %lld pixels comes to %lld x %lld under "
                        "image_max_pixels %lld and image_min_pixels "
                        "%lld: sides must stay above 0 and pixels within %d",
                        (long long)w, (long long)h, (long long)p->w, (long long)p->h,
                        (long long)b->max_pixels, (long long)b->min_pixels, LT_IMAGE_MAX_PIXELS);
+    }
     return LT_OK;
 }
 
 lt_image_budget lt_image_budget_default(void)
 {
-    return (lt_image_budget){
-        .max_pixels = 768 * 768, .min_pixels = 32 * 32, .filter = LT_IMAGE_BICUBIC};
+    return (lt_image_budget){.max_pixels = INT64_C(768) * 768,
+                             .min_pixels = INT64_C(32) * 32,
+                             .filter = LT_IMAGE_BICUBIC};
 }
 
 lt_status lt_image_budget_size(const lt_image_budget *budget, int64_t h, int64_t w, int64_t *out_h,
@@ -94,11 +96,12 @@ static lt_status decode(const uint8_t *bytes, size_t len, const char *name, lt_n
     LT_TRY(lt_image_probe_bytes(bytes, len, name, &info));
     LT_TRY(info.format == LT_IMAGE_PNG ? lt_png_decode(bytes, len, name, out)
                                        : lt_jpeg_decode(bytes, len, name, out));
-    if (out->h != info.h || out->w != info.w)
+    if (out->h != info.h || out->w != info.w) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "picture %s: its header says %lld x %lld pixels, its decoder %lld x %lld",
                        name, (long long)info.w, (long long)info.h, (long long)out->w,
                        (long long)out->h);
+    }
     return LT_OK;
 }
 

@@ -99,10 +99,11 @@ static lt_status begin(decoder *d, const char *name, size_t len, lt_native *out)
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "picture %s: JPEG with %d components isn't read, only 1, 3 and 4", name, n);
     const int64_t h = d->cinfo.image_height, w = d->cinfo.image_width;
-    if (!d->cinfo.arith_code && h * w / LT_IMAGE_MAX_BLOCK_PIXELS > (int64_t)len)
+    if (!d->cinfo.arith_code && h * w / LT_IMAGE_MAX_BLOCK_PIXELS > (int64_t)len) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "picture %s is truncated: %zu bytes cannot hold %lld x %lld pixels", name,
                        len, (long long)w, (long long)h);
+    }
     d->cinfo.out_color_space = spaces[n];
     d->cinfo.dct_method = JDCT_ISLOW;
     d->cinfo.do_fancy_upsampling = TRUE;

@@ -114,11 +114,12 @@ static void a_header_alone_may_not_claim_the_memory_of_a_picture(void **state)
     uint8_t *jpeg = golden(*state, "v_61x43_420.jpg", &len);
     lt_image image = {0};
     lt_image_info info;
-    for (size_t i = 0; i + 9 < len; i++) // its frame header: 43 rows, 61 columns
+    for (size_t i = 0; i + 9 < len; i++) { // its frame header: 43 rows, 61 columns
         if (jpeg[i] == 0xff && jpeg[i + 1] == 0xc0 && jpeg[i + 6] == 43 && jpeg[i + 8] == 61) {
-            memcpy(jpeg + i + 5, "\x2e\xe0\x2e\xe0", 4); // 12000 x 12000
+            memcpy(jpeg + i + 5, ((const uint8_t[]){0x2e, 0xe0, 0x2e, 0xe0}), 4); // 12000 x 12000
             break;
         }
+    }
     assert_ok(lt_image_probe_bytes(jpeg, len, "bomb.jpg", &info));
     assert_int_equal(info.h, 12000);
     assert_fails(lt_image_load_bytes(jpeg, len, "bomb.jpg", &budget, &image), LT_ERR_FORMAT,
@@ -181,9 +182,9 @@ static void the_size_is_found_behind_large_segments(void **state)
     const char *path = lt_test_path(*state, lt_test_dir(*state), "large.jpg");
     const size_t extra = 6 * (size_t)(2 + 0xffff);
     uint8_t *file = lt_test_take(*state, len + extra);
-    memcpy(file, "\xff\xd8", 2);
+    memcpy(file, bytes, 2);
     for (size_t i = 0; i < 6; i++) // APP2 segments, as colour profiles come
-        memcpy(file + 2 + i * (2 + 0xffff), "\xff\xe2\xff\xff", 4);
+        memcpy(file + 2 + i * (2 + 0xffff), ((const uint8_t[]){0xff, 0xe2, 0xff, 0xff}), 4);
     memcpy(file + 2 + extra, bytes + 2, len - 2);
     lt_test_write(path, file, len + extra);
     lt_image_info info;

@@ -34,10 +34,11 @@ static lt_status take_pixels(int64_t h, int64_t w, int pixel_bytes, const char *
 {
     void *memory = NULL;
     int64_t n = 0;
-    if (h < 1 || w < 1 || !lt_mul_i64(h, w, &n) || n > LT_IMAGE_MAX_PIXELS)
+    if (h < 1 || w < 1 || !lt_mul_i64(h, w, &n) || n > LT_IMAGE_MAX_PIXELS) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "picture %s: %lld x %lld pixels are out of range, 1 to %d are the rule",
                        name, (long long)w, (long long)h, LT_IMAGE_MAX_PIXELS);
+    }
     LT_TRY(lt_mem_alloc(&memory, (size_t)n * (size_t)pixel_bytes, "picture"));
     *px = memory;
     return LT_OK;

@@ -10,10 +10,11 @@ lt_status lt_image_resize(const lt_image_processor *p, const lt_image *in, int64
 {
     void *px = NULL;
     int64_t n = 0;
-    if (h < 1 || w < 1 || !lt_mul_i64(h, w, &n) || n > LT_IMAGE_MAX_PIXELS)
+    if (h < 1 || w < 1 || !lt_mul_i64(h, w, &n) || n > LT_IMAGE_MAX_PIXELS) {
         return LT_FAIL(LT_ERR_SHAPE,
                        "cannot resize a picture to %lld x %lld: 1 to %d pixels are the rule",
                        (long long)w, (long long)h, LT_IMAGE_MAX_PIXELS);
+    }
     LT_TRY(lt_mem_alloc(&px, (size_t)n * 3, "resized picture"));
     const lt_cubic cubic = p->resampler == LT_RESAMPLE_PILLOW ? LT_CUBIC_PILLOW : LT_CUBIC_TORCH;
     const lt_status st = lt_resample_u8(in->px, in->h, in->w, 3, cubic, h, w, px);
@@ -112,20 +113,23 @@ lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized,
     if (line == NULL)
         return LT_FAIL(LT_ERR_DTYPE, "patch rows are made as u8, f32 or bf16, not as %s",
                        lt_dtype_name(dtype));
-    if (resized->h < 1 || resized->w < 1 || resized->h % block != 0 || resized->w % block != 0)
+    if (resized->h < 1 || resized->w < 1 || resized->h % block != 0 || resized->w % block != 0) {
         return LT_FAIL(
             LT_ERR_SHAPE,
             "patches need sides that are multiples of %lld, got a picture of %lld x %lld",
             (long long)block, (long long)resized->w, (long long)resized->h);
+    }
     fill_table(p, &t);
     const size_t elem = lt_dtype_bytes(dtype), row_bytes = elem * (size_t)lt_image_row_width(p);
-    for (int64_t by = 0; by < resized->h; by += block)
-        for (int64_t bx = 0; bx < resized->w; bx += block)
+    for (int64_t by = 0; by < resized->h; by += block) {
+        for (int64_t bx = 0; bx < resized->w; bx += block) {
             for (int64_t i = 0; i < p->merge * p->merge; i++) {
                 const int64_t y = by + i / p->merge * p->patch, x = bx + i % p->merge * p->patch;
                 fill_patch(p, &t, line, elem, resized->px + y * stride + x * 3, stride, out);
                 out += row_bytes;
             }
+        }
+    }
     return LT_OK;
 }
 

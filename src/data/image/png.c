@@ -91,10 +91,11 @@ static lt_status check_ratio(const decoder *d, const char *name, size_t len)
     const uint64_t bits =
         (uint64_t)png_get_channels(d->png, d->info) * (uint64_t)png_get_bit_depth(d->png, d->info);
     const uint64_t bytes = (bits * d->w + 7) / 8 * d->h;
-    if (bytes / LT_IMAGE_MAX_DEFLATE_RATIO > len)
+    if (bytes / LT_IMAGE_MAX_DEFLATE_RATIO > len) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "picture %s is truncated: %zu bytes cannot hold %u x %u pixels", name, len,
                        d->w, d->h);
+    }
     return LT_OK;
 }
 

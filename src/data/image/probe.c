@@ -35,7 +35,7 @@ static lt_status read_window(source *s, size_t at)
         n = pread(s->fd, s->window, sizeof s->window, (off_t)at);
     while (n < 0 && errno == EINTR);
     if (n < 0)
-        return LT_FAIL(LT_ERR_IO, "cannot read picture %s: %s", s->name, strerror(errno));
+        return LT_FAIL(LT_ERR_IO, "cannot read picture %s: %s", s->name, lt_errno_text(errno));
     s->window_at = at;
     s->window_len = (size_t)n;
     return LT_OK;
@@ -172,17 +172,19 @@ static lt_status probe_frame(source *s, size_t at, uint8_t marker, lt_image_info
     LT_TRY(fetch(s, at, sizeof f, f, &ok));
     if (!ok)
         return truncated(s, "JPEG frame header");
-    if (marker != 0xc0 && marker != 0xc1 && marker != 0xc2 && marker != 0xc9 && marker != 0xca)
+    if (marker != 0xc0 && marker != 0xc1 && marker != 0xc2 && marker != 0xc9 && marker != 0xca) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "picture %s: lossless and hierarchical JPEG (SOF%d) aren't read", s->name,
                        marker - 0xc0);
+    }
     if (f[2] != 8)
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "picture %s: JPEG with %d bits a sample isn't read, only 8", s->name, f[2]);
-    if (f[7] != 1 && f[7] != 3 && f[7] != 4)
+    if (f[7] != 1 && f[7] != 3 && f[7] != 4) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "picture %s: JPEG with %d components isn't read, only 1, 3 and 4", s->name,
                        f[7]);
+    }
     out->h = be16(f + 3);
     out->w = be16(f + 5);
     return LT_OK;
@@ -204,11 +206,12 @@ static lt_status probe_jpeg(source *s, lt_image_info *out)
         LT_TRY(fetch(s, at, 2, length, &ok));
         if (!ok)
             return truncated(s, "JPEG header");
-        if (be16(length) < 2)
+        if (be16(length) < 2) {
             return LT_FAIL(
                 LT_ERR_FORMAT,
                 "picture %s is no valid JPEG: a segment's length is %u, at least 2 is the rule",
                 s->name, be16(length));
+        }
         at += be16(length);
     }
     return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid JPEG: it has no frame header", s->name);
@@ -219,10 +222,11 @@ static lt_status check_size(const source *s, const lt_image_info *info)
     if (info->h < 1 || info->w < 1 || info->h > INT32_MAX || info->w > INT32_MAX)
         return LT_FAIL(LT_ERR_FORMAT, "picture %s has an impossible size: %lld x %lld", s->name,
                        (long long)info->w, (long long)info->h);
-    if (info->h * info->w > LT_IMAGE_MAX_PIXELS)
+    if (info->h * info->w > LT_IMAGE_MAX_PIXELS) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "picture %s has %lld x %lld pixels: more than the limit of %d", s->name,
                        (long long)info->w, (long long)info->h, LT_IMAGE_MAX_PIXELS);
+    }
     return LT_OK;
 }
 
@@ -239,10 +243,11 @@ static lt_status probe(source *s, lt_image_info *out)
     if (info.format == LT_IMAGE_UNKNOWN)
         return LT_FAIL(LT_ERR_FORMAT, "picture %s is in no known format: JPEG and PNG are read",
                        s->name);
-    if (info.format != LT_IMAGE_JPEG && info.format != LT_IMAGE_PNG)
+    if (info.format != LT_IMAGE_JPEG && info.format != LT_IMAGE_PNG) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "picture %s is a %s file, which isn't read: convert it to JPEG or PNG",
                        s->name, lt_image_format_name(info.format));
+    }
     LT_TRY(info.format == LT_IMAGE_PNG ? probe_png(s, &info) : probe_jpeg(s, &info));
     LT_TRY(check_size(s, &info));
     *out = info;
@@ -261,10 +266,10 @@ lt_status lt_image_probe(const char *path, lt_image_info *out)
     struct stat about;
     if (fd < 0)
         return LT_FAIL(errno == ENOENT || errno == ENOTDIR ? LT_ERR_NOT_FOUND : LT_ERR_IO,
-                       "cannot open picture %s: %s", path, strerror(errno));
+                       "cannot open picture %s: %s", path, lt_errno_text(errno));
     lt_status st;
     if (fstat(fd, &about) != 0) {
-        st = LT_FAIL(LT_ERR_IO, "cannot read picture %s: %s", path, strerror(errno));
+        st = LT_FAIL(LT_ERR_IO, "cannot read picture %s: %s", path, lt_errno_text(errno));
     } else if (!S_ISREG(about.st_mode)) {
         st = LT_FAIL(LT_ERR_IO, "picture %s is not a regular file", path);
     } else {

@@ -53,10 +53,11 @@ static lt_status read_int(const json_t *root, const char *path, const int_row *r
     if (v == NULL || json_is_null(v))
         return LT_OK;
     const double d = json_number_value(v);
-    if (!json_is_number(v) || d != floor(d) || d < (double)row->min || d > (double)row->max)
+    if (!json_is_number(v) || d != floor(d) || d < (double)row->min || d > (double)row->max) {
         return LT_FAIL(LT_ERR_CONFIG, "%s: %s%s%s must be a whole number from %lld to %lld", path,
                        row->in ? row->in : "", row->in ? "." : "", row->key, (long long)row->min,
                        (long long)row->max);
+    }
     const int64_t n = (int64_t)d;
     memcpy((char *)out + row->offset, &n, sizeof n);
     return LT_OK;
@@ -83,19 +84,21 @@ static lt_status read_three(const json_t *root, const char *path, const char *ke
 static lt_status check_steps(const json_t *root, const char *path)
 {
     static const char *const steps[] = {"do_resize", "do_rescale", "do_normalize"};
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         if (json_is_false(json_object_get(root, steps[i])))
             return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: %s is false, and only true is supported", path,
                            steps[i]);
+    }
     const json_t *filter = json_object_get(root, "resample");
     if (json_is_number(filter) && json_number_value(filter) != 3.0)
         return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: resample is %g, and only 3 (bicubic) is supported",
                        path, json_number_value(filter));
     const json_t *factor = json_object_get(root, "rescale_factor");
-    if (json_is_number(factor) && fabs(json_number_value(factor) * 255.0 - 1.0) > 1e-9)
+    if (json_is_number(factor) && fabs(json_number_value(factor) * 255.0 - 1.0) > 1e-9) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%s: rescale_factor is %.17g, and only 1/255 is supported", path,
                        json_number_value(factor));
+    }
     return LT_OK;
 }
 
@@ -107,10 +110,11 @@ static lt_status read_processor(const json_t *root, const char *path, lt_image_p
         LT_TRY(read_int(root, path, &ints[i], out));
     LT_TRY(read_three(root, path, "image_mean", false, out->mean));
     LT_TRY(read_three(root, path, "image_std", true, out->std));
-    if (out->min_pixels > out->max_pixels)
+    if (out->min_pixels > out->max_pixels) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: the smallest picture, %lld pixels, is larger than the largest, %lld",
                        path, (long long)out->min_pixels, (long long)out->max_pixels);
+    }
     return check_steps(root, path);
 }
 
@@ -164,11 +168,12 @@ lt_status lt_smart_resize(const lt_image_processor *p, int64_t h, int64_t w, int
     const int64_t factor = p->patch * p->merge;
     const double f = (double)factor, height = (double)h, width = (double)w, area = height * width;
     if (h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX ||
-        fmax(height, width) / fmin(height, width) > MAX_ASPECT)
+        fmax(height, width) / fmin(height, width) > MAX_ASPECT) {
         return LT_FAIL(
             LT_ERR_DATA,
             "a picture of %lld x %lld pixels is out of proportion: its aspect must be at most %d",
             (long long)w, (long long)h, MAX_ASPECT);
+    }
     // nearbyint: halves to even, as Python's round
     int64_t hb = (int64_t)nearbyint(height / f) * factor,
             wb = (int64_t)nearbyint(width / f) * factor;
@@ -181,12 +186,13 @@ lt_status lt_smart_resize(const lt_image_processor *p, int64_t h, int64_t w, int
         hb = (int64_t)ceil(height * b / f) * factor;
         wb = (int64_t)ceil(width * b / f) * factor;
     }
-    if (hb < 1 || wb < 1)
+    if (hb < 1 || wb < 1) {
         return LT_FAIL(LT_ERR_DATA,
                        "a picture of %lld x %lld pixels rounds to nothing in units of %lld: raise "
                        "image_min_pixels, or "
                        "size.shortest_edge of the processor",
                        (long long)w, (long long)h, (long long)factor);
+    }
     *out_h = hb;
     *out_w = wb;
     return LT_OK;

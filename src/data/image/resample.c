@@ -160,7 +160,7 @@ static lt_status pass_horizontal(lt_arena *arena, const axis *a, const uint8_t *
     uint8_t *lanes = memory;
     for (int64_t y = 0; y < h; y += group) {
         const int n = (int)lt_min_i64(group, h - y);
-        for (int r = 0; r < n; r++)
+        for (int64_t r = 0; r < n; r++)
             interleave(px + (y + r) * a->n_in * channels, a->n_in, channels, lanes + r * pitch);
         const int64_t stride = a->n_out * channels;
         pass->horizontal(a,
@@ -259,13 +259,14 @@ static uint16_t store16(double sum)
 static void pass16(const axis *a, const uint16_t *px, int64_t step, int64_t line, uint16_t *out,
                    int64_t out_line, int64_t n_lines)
 {
-    for (int64_t y = 0; y < n_lines; y++)
+    for (int64_t y = 0; y < n_lines; y++) {
         for (int64_t i = 0; i < a->n_out; i++) {
             double sum = 0.0;
             for (int64_t j = 0; j < a->count[i]; j++)
                 sum += (double)px[y * line + (a->first[i] + j) * step] * a->weight[i * a->taps + j];
             out[y * out_line + i * step] = store16(sum);
         }
+    }
 }
 
 static lt_status resample16_axes(lt_arena *arena, const uint16_t *px, int64_t h, int64_t w,
@@ -308,9 +309,11 @@ lt_status lt_resample_u16(const uint16_t *px, int64_t h, int64_t w, int64_t out_
 static void nearest_axis(int64_t n_in, int64_t n_out, int64_t *from)
 {
     const double a = (double)n_in / (double)n_out;
-    double at = a / 2.0; // accumulated, not multiplied: long lines drift as Pillow's do
-    for (int64_t i = 0; i < n_out; i++, at += a)
+    double at = a / 2.0;
+    for (int64_t i = 0; i < n_out; i++) {
         from[i] = lt_min_i64((int64_t)at, n_in - 1);
+        at += a; // accumulated, not multiplied: long lines drift as Pillow's do
+    }
 }
 
 lt_status lt_resample_nearest(const uint8_t *px, int64_t h, int64_t w, int bytes, int64_t out_h,
@@ -322,10 +325,11 @@ lt_status lt_resample_nearest(const uint8_t *px, int64_t h, int64_t w, int bytes
     int64_t *row = memory, *col = row + out_h;
     nearest_axis(h, out_h, row);
     nearest_axis(w, out_w, col);
-    for (int64_t y = 0; y < out_h; y++)
+    for (int64_t y = 0; y < out_h; y++) {
         for (int64_t x = 0; x < out_w; x++)
             memcpy(out + (y * out_w + x) * bytes, px + (row[y] * w + col[x]) * bytes,
                    (size_t)bytes);
+    }
     lt_mem_free(memory);
     return LT_OK;
 }

@@ -19,8 +19,9 @@ static uint8_t *random_bytes(void *state, int64_t n, uint64_t seed)
 
 static void a_flat_picture_stays_flat(void **state)
 {
-    uint8_t *px = lt_test_take(*state, 40 * 30 * 3), *out = lt_test_take(*state, 64 * 17 * 3);
-    memset(px, 200, 40 * 30 * 3);
+    uint8_t *px = lt_test_take(*state, sizeof(uint8_t[40 * 30 * 3])),
+            *out = lt_test_take(*state, sizeof(uint8_t[64 * 17 * 3]));
+    memset(px, 200, sizeof(uint8_t[40 * 30 * 3]));
     for (int cubic = LT_CUBIC_PILLOW; cubic <= LT_CUBIC_TORCH; cubic++) {
         assert_ok(lt_resample_u8(px, 40, 30, 3, (lt_cubic)cubic, 17, 64, out));
         for (int i = 0; i < 64 * 17 * 3; i++)
@@ -73,24 +74,25 @@ static void a_tall_picture_is_shrunk_downwards_first(void **state)
 {
     // Over 100 times as tall as wide and getting shorter: equal to two resizes in that order.
     const int64_t h = 1001, w = 10;
-    uint8_t *px = random_bytes(*state, h * w * 3, 1), *a = lt_test_take(*state, 400 * 20 * 3);
+    uint8_t *px = random_bytes(*state, h * w * 3, 1),
+            *a = lt_test_take(*state, sizeof(uint8_t[400 * 20 * 3]));
     uint8_t *half = lt_test_take(*state, (size_t)(h * 20 * 3)),
-            *b = lt_test_take(*state, 400 * 20 * 3);
+            *b = lt_test_take(*state, sizeof(uint8_t[400 * 20 * 3]));
     assert_ok(lt_resample_u8(px, h, w, 3, LT_CUBIC_PILLOW, 400, 20, a));
     assert_ok(lt_resample_u8(px, h, w, 3, LT_CUBIC_PILLOW, 400, w, half));
     assert_ok(lt_resample_u8(half, 400, w, 3, LT_CUBIC_PILLOW, 400, 20, b));
-    assert_memory_equal(a, b, 400 * 20 * 3);
+    assert_memory_equal(a, b, sizeof(uint8_t[400 * 20 * 3]));
     // One row less: across first.
     assert_ok(lt_resample_u8(px, h - 1, w, 3, LT_CUBIC_PILLOW, 400, 20, a));
     assert_ok(lt_resample_u8(px, h - 1, w, 3, LT_CUBIC_PILLOW, h - 1, 20, half));
     assert_ok(lt_resample_u8(half, h - 1, 20, 3, LT_CUBIC_PILLOW, 400, 20, b));
-    assert_memory_equal(a, b, 400 * 20 * 3);
+    assert_memory_equal(a, b, sizeof(uint8_t[400 * 20 * 3]));
 }
 
 static void check_stripe(void *state, const lt_resample_axis *a)
 {
     enum { N_IN = 40, STRIDE = 50 };
-    const uint8_t *px = random_bytes(state, N_IN * STRIDE, 9);
+    const uint8_t *px = random_bytes(state, (int64_t)N_IN * STRIDE, 9);
     uint8_t fast[LT_RESAMPLE_STRIPE], plain[LT_RESAMPLE_STRIPE];
     for (int64_t y = 0; y < a->n_out; y++) {
         lt_resample_passes_best()->stripe(a, y, px, STRIDE, fast);
@@ -122,7 +124,7 @@ static void fast_passes_give_the_bits_of_the_plain_ones(void **state)
     int32_t fixed[N_OUT * TAPS];
     lt_mt19937 g;
     lt_mt19937_seed(&g, 3);
-    for (int i = 0; i < N_OUT; i++) {
+    for (int64_t i = 0; i < N_OUT; i++) {
         first[i] = i * 3;
         count[i] = 1 + i % TAPS;
     }
