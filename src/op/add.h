@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// add and copy: the sum of two values (also the node in which gradients meet), and the same value in memory of its own.
+// add and copy: the sum of two values (also the node in which gradients meet), and the same value
+// in memory of its own.
 #ifndef LT_OP_ADD_H
 #define LT_OP_ADD_H
 

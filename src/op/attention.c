@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention: shape rule, reference and table row. The reference computes every score anew where it needs it.
+// attention: shape rule, reference and table row. The reference computes every score anew where it
+// needs it.
 #include "op/attention.h"
 #include <math.h>
 
@@ -33,10 +34,11 @@ static lt_status infer(const lt_op_args *a)
     LT_TRY(lt_need_rank(a, 3, "segments", 1));
     LT_TRY(lt_need_dtype(a, 3, "segments", LT_I32));
     const lt_tensor *q = a->in[0];
-    if (attr->heads < 1 || attr->kv_heads < 1 || attr->heads % attr->kv_heads != 0)
+    if (attr->heads < 1 || attr->kv_heads < 1 || attr->heads % attr->kv_heads != 0) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "attention needs heads as a multiple of kv_heads, got %d and %d",
                        attr->heads, attr->kv_heads);
+    }
     const int64_t d = q->dim[1] / attr->heads;
     if (q->dim[1] % attr->heads != 0 || d < 1 || d > LT_MAX_HEAD_DIM)
         return LT_FAIL(LT_ERR_SHAPE, "attention needs q as %d heads of 1 to %d numbers, got %s",
@@ -92,7 +94,7 @@ static lt_status forward_ref(const lt_op_args *a)
 {
     LT_TRY(check_segments(a));
     const shape s = shape_of(a);
-    for (int64_t head = 0; head < s.heads; head++)
+    for (int64_t head = 0; head < s.heads; head++) {
         for (int64_t i = 0, seg = 0; i < s.tokens; i++) {
             while (seg < s.n_segments && s.segments[seg + 1] <= i)
                 seg++;
@@ -100,6 +102,7 @@ static lt_status forward_ref(const lt_op_args *a)
             const int64_t from = inside ? s.segments[seg] : i;
             attend(a, &s, head, i, from, !inside ? i : s.causal ? i + 1 : s.segments[seg + 1]);
         }
+    }
     return LT_OK;
 }
 
@@ -133,7 +136,7 @@ static void key_gradient(const lt_op_args *a, const shape *s, int64_t kv_head, i
                          int64_t from, int64_t to)
 {
     double dk[LT_MAX_HEAD_DIM] = {0.0}, dv[LT_MAX_HEAD_DIM] = {0.0}, ds;
-    for (int64_t head = kv_head * s->group; a->dout[0] && head < (kv_head + 1) * s->group; head++)
+    for (int64_t head = kv_head * s->group; a->dout[0] && head < (kv_head + 1) * s->group; head++) {
         for (int64_t i = from; i < to; i++) {
             const double p = probability(a, s, head, i, j, &ds);
             const int64_t q = (i * s->heads + head) * s->d;
@@ -142,6 +145,7 @@ static void key_gradient(const lt_op_args *a, const shape *s, int64_t kv_head, i
                 dv[c] += p * lt_load(a->dout[0], q + c);
             }
         }
+    }
     for (int64_t c = 0; c < s->d; c++) {
         lt_put_grad(a, 1, (j * s->kv_heads + kv_head) * s->d + c, dk[c]);
         lt_put_grad(a, 2, (j * s->kv_heads + kv_head) * s->d + c, dv[c]);
@@ -164,7 +168,8 @@ static lt_status backward_ref(const lt_op_args *a)
     return LT_OK;
 }
 
-// 2 d for each score and 2 d for each product with v. Without a host twin (planning): one segment of all rows.
+// 2 d for each score and 2 d for each product with v. Without a host twin (planning): one segment
+// of all rows.
 static int64_t flops(const lt_op_args *a)
 {
     const lt_attention_attr *attr = a->attr;

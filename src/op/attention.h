@@ -15,10 +15,13 @@ typedef struct lt_attention_attr {
 } lt_attention_attr;
 
 /**
- * o = softmax(scale q k^T) v inside each segment;  lse = log of the sum of exp of the scaled scores (natural)
+ * o = softmax(scale q k^T) v inside each segment;  lse = log of the sum of exp of the scaled scores
+ * (natural)
  *
- * source   models.md 5.5, 8.5; Dao 2023, arXiv:2307.08691 for the tiled form. No S x S matrix is ever made
- * in       q float[T, heads D]; k, v like q [T, kv_heads D]; segments i32[S + 1] (index): 0 <= s_0 <= s_1 <= ... <= s_S <= T
+ * source   models.md 5.5, 8.5; Dao 2023, arXiv:2307.08691 for the tiled form. No S x S matrix is
+ *          ever made
+ * in       q float[T, heads D]; k, v like q [T, kv_heads D]; segments i32[S + 1] (index): 0 <= s_0
+ *          <= s_1 <= ... <= s_S <= T
  * out      o like q; lse wide dtype [heads, T]
  * grads    dq, dk, dv from do (a gradient of lse is not supported: nothing reads it)
  * notes    a row in no segment sees no key: it gets o = 0, lse = -inf and zero gradients

@@ -10,10 +10,11 @@ static lt_status infer(const lt_op_args *a)
 {
     const lt_tensor *norm = a->out[0], *scalars = a->out[1];
     if (norm->dtype != LT_F64 || scalars->dtype != LT_F64)
-        return LT_FAIL(LT_ERR_DTYPE, "clip works on f64, got %s and %s", lt_shape_print(norm).s, lt_shape_print(scalars).s);
-    if (lt_n_elems(norm) != 1 || lt_n_elems(scalars) != LT_N_SCALARS)
-        return LT_FAIL(LT_ERR_SHAPE, "clip needs f64[1] and f64[%d], got %s and %s", LT_N_SCALARS, lt_shape_print(norm).s,
+        return LT_FAIL(LT_ERR_DTYPE, "clip works on f64, got %s and %s", lt_shape_print(norm).s,
                        lt_shape_print(scalars).s);
+    if (lt_n_elems(norm) != 1 || lt_n_elems(scalars) != LT_N_SCALARS)
+        return LT_FAIL(LT_ERR_SHAPE, "clip needs f64[1] and f64[%d], got %s and %s", LT_N_SCALARS,
+                       lt_shape_print(norm).s, lt_shape_print(scalars).s);
     return LT_OK;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the CPU column of the op table: every kernel agrees with the reference, on 1, 2 and 4 threads with the same bits.
+// Walks the CPU column of the op table: every kernel agrees with the reference, on 1, 2 and 4
+// threads with the same bits.
 #include "op/adamw.h"
 #include "op/add.h"
 #include "op/attention.h"
@@ -20,7 +21,8 @@
 #include "tests/kit/op_case.h"
 #include <string.h>
 
-// Awkward sizes: 0, 1, 31, 33, 1000. An op with a CPU kernel and without a case here fails the walk.
+// Awkward sizes: 0, 1, 31, 33, 1000. An op with a CPU kernel and without a case here fails the
+// walk.
 static const lt_op_case cases[] = {
     {.def = &lt_op_linear, .in = {VALUE("33x31"), PARAM("65x31"), PARAM("65")}},
     {.def = &lt_op_linear, .in = {VALUE("300x40"), PARAM("1x40")}},
@@ -163,10 +165,11 @@ static void every_cpu_kernel_agrees_with_the_reference(void **state)
             fail_msg("op %s has a CPU kernel that nothing compares: give it a case in this file",
                      rows[i]->name);
     }
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         for (int r = 0; r < 2 && has_kernel(cases[c].def); r++)
             assert_ok(lt_column_agrees(*state, &cases[c], runs[r].dtype, LT_CPU, pools, 3,
                                        runs[r].rel_tol));
+    }
     lt_pool_destroy(pools[1]);
     lt_pool_destroy(pools[2]);
 }

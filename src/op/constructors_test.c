@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The builder's constructors: each gives a value of the shape that its op says, from the inputs in the right places.
+// The builder's constructors: each gives a value of the shape that its op says, from the inputs in
+// the right places.
 #include "op/add.h"
 #include "op/attention.h"
 #include "op/cast.h"
@@ -137,10 +138,11 @@ static void constructors_give_the_shapes_of_their_ops(void **state)
                              attr->vision ? LT_BATCH_FRAME_SEGMENTS : LT_BATCH_SEGMENTS);
             tables[attr->vision] = true;
         }
-        if (node->def == &lt_op_linear_cross_entropy)
+        if (node->def == &lt_op_linear_cross_entropy) {
             assert_int_equal(
                 ((const lt_linear_cross_entropy_attr *)(const void *)node->attr)->chunk,
                 LT_LOSS_CHUNK);
+        }
         fold = fold || node->def == &lt_op_fold_rows;
     }
     assert_true(fold && tables[0] && tables[1]);

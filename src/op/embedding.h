@@ -11,7 +11,8 @@
  * source   models.md 5.3, 8.7
  * in       ids i32[T] (index); w float[V, H]
  * out      x like w [T, H]
- * grads    dw [V, H]: rows are summed in the order of tokens, without atomics; rows not seen become zero (or keep, with the add bit)
+ * grads    dw [V, H]: rows are summed in the order of tokens, without atomics; rows not seen become
+ *          zero (or keep, with the add bit)
  * errors   LT_ERR_SHAPE; LT_ERR_DATA for an id outside the table
  */
 extern const lt_op_def lt_op_embedding;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fold_rows and unfold_rows: shape rules and table rows. Their output is their input's memory, so they have no kernels.
+// fold_rows and unfold_rows: shape rules and table rows. Their output is their input's memory, so
+// they have no kernels.
 #include "op/fold.h"
 
 static lt_val apply(lt_builder *b, const lt_op_def *def, lt_val x, int64_t group)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fold_rows and unfold_rows: groups of rows side by side (the patch merger's concatenation), and back. Views, never launched.
+// fold_rows and unfold_rows: groups of rows side by side (the patch merger's concatenation), and
+// back. Views, never launched.
 #ifndef LT_OP_FOLD_H
 #define LT_OP_FOLD_H
 

@@ -12,7 +12,8 @@ typedef struct lt_layer_norm_attr {
 /**
  * y = (x - mean) r * w + bias,   r = (var + eps)^-1/2 with the biased variance of a row
  *
- * source   Ba et al. 2016, arXiv:1607.06450; models.md 8.2; in bf16 an fp32 island, narrowed once (9.2)
+ * source   Ba et al. 2016, arXiv:1607.06450; models.md 8.2; in bf16 an fp32 island, narrowed once
+ *          (9.2)
  * in       x float[R, W]; w and bias like x [W]
  * out      y like x
  * grads    dx; dw and dbias [W], summed over rows

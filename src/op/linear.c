@@ -31,29 +31,32 @@ static lt_status forward_ref(const lt_op_args *a)
 {
     const lt_tensor *x = a->in[0], *w = a->in[1], *bias = a->in[2];
     const int64_t n = x->dim[0], k = x->dim[1], m = w->dim[0];
-    for (int64_t r = 0; r < n; r++)
+    for (int64_t r = 0; r < n; r++) {
         for (int64_t o = 0; o < m; o++)
             lt_store(a->out[0], r * m + o,
                      lt_dot(x, r * k, 1, w, o * k, 1, k) + (bias ? lt_load(bias, o) : 0.0));
+    }
     return LT_OK;
 }
 
 // dx = dy W
 static void input_gradient(const lt_op_args *a, int64_t n, int64_t k, int64_t m)
 {
-    for (int64_t r = 0; r < n; r++)
+    for (int64_t r = 0; r < n; r++) {
         for (int64_t c = 0; c < k; c++)
             lt_put_grad(a, 0, r * k + c,
                         a->dout[0] ? lt_dot(a->dout[0], r * m, 1, a->in[1], c, k, m) : 0.0);
+    }
 }
 
 // dW = dy^T x
 static void weight_gradient(const lt_op_args *a, int64_t n, int64_t k, int64_t m)
 {
-    for (int64_t o = 0; o < m; o++)
+    for (int64_t o = 0; o < m; o++) {
         for (int64_t c = 0; c < k; c++)
             lt_put_grad(a, 1, o * k + c,
                         a->dout[0] ? lt_dot(a->dout[0], o, m, a->in[0], c, k, n) : 0.0);
+    }
 }
 
 static void bias_gradient(const lt_op_args *a, int64_t n, int64_t m)

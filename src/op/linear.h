@@ -9,8 +9,8 @@
  * y = x W^T + bias
  *
  * source   models.md 8.1; sums in fp32, the bias added before the one narrowing (9.2)
- * in       x float[R, K]; w like x [O, K], or [O, rest...] with rest multiplying to K (a convolution over whole
- *          patches, BR-34); bias like x [O], optional
+ * in       x float[R, K]; w like x [O, K], or [O, rest...] with rest multiplying to K (a
+ *          convolution over whole patches, BR-34); bias like x [O], optional
  * out      y like x [R, O]
  * grads    dx, dw and dbias each alone or together; dw has w's shape
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE

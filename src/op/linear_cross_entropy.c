@@ -11,12 +11,13 @@ static lt_status infer(const lt_op_args *a)
     LT_TRY(lt_need_2d(a, 1, "w", h->dtype, w->dim[0], h->dim[1]));
     LT_TRY(lt_need_1d(a, 2, "targets", LT_I32, h->dim[0]));
     LT_TRY(lt_need_1d(a, 3, "kappa", LT_F32, h->dim[0]));
-    if (w->dim[0] < 1 || ((const lt_linear_cross_entropy_attr *)a->attr)->chunk < 1)
+    if (w->dim[0] < 1 || ((const lt_linear_cross_entropy_attr *)a->attr)->chunk < 1) {
         return LT_FAIL(LT_ERR_SHAPE,
                        "linear_cross_entropy needs a vocabulary and a chunk of at least 1, got w "
                        "%s and chunk %lld",
                        lt_shape_print(w).s,
                        (long long)((const lt_linear_cross_entropy_attr *)a->attr)->chunk);
+    }
     *a->out[0] = lt_tensor_1d(lt_wide_dtype(h->dtype), 1);
     return LT_OK;
 }
@@ -63,13 +64,14 @@ static void row_gradient(const lt_op_args *a, int64_t t, const double *delta, do
 static void add_weight_gradient(const lt_op_args *a, int64_t t, int64_t n, const double *delta)
 {
     const int64_t k = a->in[0]->dim[1], vocab = a->in[1]->dim[0];
-    for (int64_t v = 0; v < vocab; v++)
+    for (int64_t v = 0; v < vocab; v++) {
         for (int64_t c = 0; c < k; c++) {
             double sum = 0.0;
             for (int64_t i = 0; i < n; i++)
                 sum += delta[i * vocab + v] * lt_load(a->in[0], (t + i) * k + c);
             lt_add_grad(a, 1, v * k + c, sum);
         }
+    }
 }
 
 static lt_status check_targets(const lt_op_args *a)

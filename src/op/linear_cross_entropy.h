@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_cross_entropy: the head and the loss in one, in chunks of rows, so that the logits of a sequence never exist.
+// linear_cross_entropy: the head and the loss in one, in chunks of rows, so that the logits of a
+// sequence never exist.
 #ifndef LT_OP_LINEAR_CROSS_ENTROPY_H
 #define LT_OP_LINEAR_CROSS_ENTROPY_H
 
@@ -15,12 +16,14 @@ typedef struct lt_linear_cross_entropy_attr {
 /**
  * loss = sum_t kappa_t (LSE(z_t) - z_t[target_t]),   z = h W^T
  *
- * source   models.md 7.1 to 7.3, 8.6. bf16: z narrowed, then fp32; delta = kappa (softmax(z) - onehot) narrowed before both products
+ * source   models.md 7.1 to 7.3, 8.6. bf16: z narrowed, then fp32; delta = kappa (softmax(z) -
+ *          onehot) narrowed before both products
  * in       h float[n, H]; w like h [V, H]; targets i32[n] (index); kappa f32[n]
  * out      loss wide dtype [1], summed in double in the order of rows
- * grads    the backward yields the loss too: it writes out[0], dh = delta W and dw = delta^T h, fp32 sums across chunks (the first chunk
- *          overwrites unless the add bit is set). The upstream gradient is taken to be 1 and not read: weights belong in kappa. A
- *          frozen w (din[1] NULL) costs nothing
+ * grads    the backward yields the loss too: it writes out[0], dh = delta W and dw = delta^T h,
+ *          fp32 sums across chunks (the first chunk overwrites unless the add bit is set). The
+ *          upstream gradient is taken to be 1 and not read: weights belong in kappa. A frozen w
+ *          (din[1] NULL) costs nothing
  * notes    n = 0: loss 0, dh empty, dw zeros (unless added to)
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE; LT_ERR_DATA for a target outside the vocabulary
  */

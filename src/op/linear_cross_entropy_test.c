@@ -151,12 +151,12 @@ static void a_random_head_over_the_full_vocabulary_has_a_loss_of_twelve(void **s
     lt_tensor loss, dh, dw;
     assert_ok(yield(*state, in, 1, &loss, &dh, &dw));
     double want = 0.0;
-    for (int t = 0; t < N; t++) {
+    for (int64_t t = 0; t < N; t++) {
         double sum = 0.0, at_target = 0.0, dh_0 = 0.0;
-        for (int pass = 0; pass < 2; pass++)
-            for (int v = 0; v < VOCAB; v++) {
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t v = 0; v < VOCAB; v++) {
                 double score = 0.0;
-                for (int k = 0; k < K; k++)
+                for (int64_t k = 0; k < K; k++)
                     score += lt_load(&in[H], t * K + k) * lt_load(&in[W], v * K + k);
                 if (v == lt_index(&in[TARGETS])[t])
                     at_target = score;
@@ -165,14 +165,15 @@ static void a_random_head_over_the_full_vocabulary_has_a_loss_of_twelve(void **s
                 else
                     dh_0 += exp(score) / sum * lt_load(&in[W], v * K);
             }
-        dh_0 -= lt_load(&in[W], lt_index(&in[TARGETS])[t] * K);
+        }
+        dh_0 -= lt_load(&in[W], (int64_t)lt_index(&in[TARGETS])[t] * K);
         want += lt_load(&in[KAPPA], t) * (log(sum) - at_target);
         assert_near(lt_load(&dh, t * K), lt_load(&in[KAPPA], t) * dh_0, 1e-7);
     }
     assert_near(want, 12.0, 1.0);
     assert_near(lt_load(&loss, 0), want, 1e-6);
     double column = 0.0; // over the vocabulary, delta sums to zero
-    for (int v = 0; v < VOCAB; v++)
+    for (int64_t v = 0; v < VOCAB; v++)
         column += lt_load(&dw, v * K);
     assert_near(column, 0.0, 1e-5);
 }

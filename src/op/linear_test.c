@@ -29,25 +29,29 @@ static void gradients_agree_with_finite_differences(void **state)
 enum { CH = 3, FR = 2, P = 4, GY = 2, GX = 3, O = 5, K = CH * FR * P * P };
 
 // Pixel of the video; patch rows and weights are flattened as (channel, frame, y, x).
-static int64_t pixel(int c, int f, int y, int x)
+static int64_t pixel(int64_t c, int64_t f, int64_t y, int64_t x)
 {
-    return ((c * FR + f) * (GY * P) + y) * (GX * P) + x;
+    return ((c * FR + f) * GY * P + y) * GX * P + x;
 }
 
-static int64_t in_patch(int c, int f, int y, int x)
+static int64_t in_patch(int64_t c, int64_t f, int64_t y, int64_t x)
 {
     return ((c * FR + f) * P + y) * P + x;
 }
 
-static double convolve(const lt_tensor *video, const lt_tensor *w, int o, int gy, int gx)
+static double convolve(const lt_tensor *video, const lt_tensor *w, int64_t o, int64_t gy,
+                       int64_t gx)
 {
     double sum = 0.0;
-    for (int c = 0; c < CH; c++)
-        for (int f = 0; f < FR; f++)
-            for (int y = 0; y < P; y++)
+    for (int c = 0; c < CH; c++) {
+        for (int f = 0; f < FR; f++) {
+            for (int y = 0; y < P; y++) {
                 for (int x = 0; x < P; x++)
                     sum += lt_load(video, pixel(c, f, gy * P + y, gx * P + x)) *
                            lt_load(w, o * K + in_patch(c, f, y, x));
+            }
+        }
+    }
     return sum;
 }
 
@@ -58,19 +62,24 @@ static void patch_rows_times_a_weight_are_a_convolution_in_three_dims(void **sta
     lt_tensor out[1],
         in[] = {lt_test_tensor(*state, LT_F32, "6x96"), lt_test_random(*state, "5x3x2x4x4", 2),
                 lt_test_random(*state, "5", 3)};
-    for (int gy = 0; gy < GY; gy++)
-        for (int gx = 0; gx < GX; gx++)
-            for (int k = 0; k < K; k++)
+    for (int64_t gy = 0; gy < GY; gy++) {
+        for (int64_t gx = 0; gx < GX; gx++) {
+            for (int64_t k = 0; k < K; k++) {
                 lt_store(&in[0], (gy * GX + gx) * K + k,
-                         lt_load(&video, pixel(k / (FR * P * P), k / (P * P) % FR,
-                                               gy * P + k / P % P, gx * P + k % P)));
+                         lt_load(&video, pixel(k / FR / P / P, k / P / P % FR, gy * P + k / P % P,
+                                               gx * P + k % P)));
+            }
+        }
+    }
     assert_ok(lt_test_forward(*state, &lt_op_linear, in, NULL, out));
     assert_int_equal(out[0].rank, 2);
-    for (int gy = 0; gy < GY; gy++)
-        for (int gx = 0; gx < GX; gx++)
-            for (int o = 0; o < O; o++)
+    for (int64_t gy = 0; gy < GY; gy++) {
+        for (int64_t gx = 0; gx < GX; gx++) {
+            for (int64_t o = 0; o < O; o++)
                 assert_near(lt_load(&out[0], (gy * GX + gx) * O + o),
                             convolve(&video, &in[1], o, gy, gx) + lt_load(&in[2], o), 2e-6);
+        }
+    }
 }
 
 static void bf16_adds_the_bias_before_the_one_rounding(void **state)

@@ -147,10 +147,11 @@ const int32_t *lt_index(const lt_tensor *t)
 lt_status lt_need_indices(const lt_op_args *a, int i, const char *name, int64_t n)
 {
     const int32_t *v = lt_index(a->in[i]);
-    for (int64_t k = 0, count = lt_n_elems(a->in[i]); k < count; k++)
+    for (int64_t k = 0, count = lt_n_elems(a->in[i]); k < count; k++) {
         if (v[k] < 0 || v[k] >= n)
             return LT_FAIL(LT_ERR_DATA, "%s: %s[%lld] is %d, not in 0 to %lld", a->def->name, name,
                            (long long)k, v[k], (long long)(n - 1));
+    }
     return LT_OK;
 }
 
@@ -158,10 +159,11 @@ lt_status lt_need_ascending(const lt_op_args *a, int i, const char *name, int64_
 {
     LT_TRY(lt_need_indices(a, i, name, n));
     const int32_t *v = lt_index(a->in[i]);
-    for (int64_t k = 1, count = lt_n_elems(a->in[i]); k < count; k++)
+    for (int64_t k = 1, count = lt_n_elems(a->in[i]); k < count; k++) {
         if (v[k] <= v[k - 1])
             return LT_FAIL(LT_ERR_DATA, "%s: %s must ascend, but %s[%lld] is %d after %d",
                            a->def->name, name, name, (long long)k, v[k], v[k - 1]);
+    }
     return LT_OK;
 }
 
@@ -169,9 +171,10 @@ void lt_copy_row(lt_tensor *dst, int64_t to, const lt_tensor *src, int64_t from)
 {
     const int64_t width = lt_width(dst);
     LT_DEBUG_ASSERT(width == lt_width(src));
-    if (width > 0)
+    if (width > 0) {
         lt_convert((char *)dst->data + (size_t)(to * width) * lt_dtype_bytes(dst->dtype),
                    dst->dtype,
                    (const char *)src->data + (size_t)(from * width) * lt_dtype_bytes(src->dtype),
                    src->dtype, width);
+    }
 }

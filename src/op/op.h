@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ops share: checks for shape rules, and the helpers that reference kernels read and write through.
+// What all ops share: checks for shape rules, and the helpers of reference kernels.
 #ifndef LT_OP_OP_H
 #define LT_OP_OP_H
 
 #include "graph/builder.h"
 
 /**
- * dtype of what is kept beside activations of that dtype: statistics, rotary tables, loss, parameter gradients.
- * f64 for f64, f32 for all others.
+ * dtype of what is kept beside activations of that dtype: statistics, rotary tables, loss,
+ * parameter gradients. f64 for f64, f32 for all others.
  */
 lt_dtype lt_wide_dtype(lt_dtype compute);
 
@@ -28,13 +28,19 @@ LT_NODISCARD lt_status lt_need_alike(const lt_op_args *a, int i, const char *nam
 
 /* ---- reference kernels ---- */
 
-/** v as it reads after a store in `dtype`, if that is bf16; v itself otherwise (references keep double). */
+/**
+ * v as it reads after a store in `dtype`, if that is bf16; v itself otherwise (references keep
+ * double).
+ */
 double lt_narrowed(lt_dtype dtype, double v);
 /** Element k of dout[i]; 0 when nobody gave that output a gradient. */
 double lt_dout(const lt_op_args *a, int i, int64_t k);
 /** din[i][k] = v, or += v where bit i of a->add is set. Nothing when nobody asks for din[i]. */
 void lt_put_grad(const lt_op_args *a, int i, int64_t k, double v);
-/** For gradients that are scattered: zero din[i] unless its add bit is set, then lt_add_grad what there is. */
+/**
+ * For gradients that are scattered: zero din[i] unless its add bit is set, then lt_add_grad what
+ * there is.
+ */
 void lt_zero_grad(const lt_op_args *a, int i);
 void lt_add_grad(const lt_op_args *a, int i, int64_t k, double v);
 
@@ -46,7 +52,10 @@ double *lt_scratch_f64(const lt_op_args *a, int64_t n);
 
 /** The host twin of an i32 index tensor; NULL when it has no elements. */
 const int32_t *lt_index(const lt_tensor *t);
-/** All of an index input's numbers lie in [0, n). errors: LT_ERR_DATA, with the place and the number */
+/**
+ * All of an index input's numbers lie in [0, n). errors: LT_ERR_DATA, with the place and the
+ * number
+ */
 LT_NODISCARD lt_status lt_need_indices(const lt_op_args *a, int i, const char *name, int64_t n);
 /** The same, and each number is larger than the one before it. */
 LT_NODISCARD lt_status lt_need_ascending(const lt_op_args *a, int i, const char *name, int64_t n);

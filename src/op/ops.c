@@ -96,11 +96,12 @@ lt_status lt_ops_print(lt_buf *out)
                              column_text(r, LT_REF), column_text(r, LT_CPU),
                              column_text(r, LT_CUDA), gradient_text(r)));
         int pad = 8 - (int)strlen(gradient_text(r));
-        for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++)
+        for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
             if (r->flags & flags[f].flag) {
                 LT_TRY(lt_buf_printf(out, "%*s %s", pad, "", flags[f].text));
                 pad = 0;
             }
+        }
         LT_TRY(lt_buf_text(out, "\n"));
     }
     return LT_OK;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the op table: every row is complete, every float op has a gradient that differences confirm.
+// Walks the op table: every row is complete, every float op has a gradient that differences
+// confirm.
 #include "op/add.h"
 #include "op/attention.h"
 #include "op/cast.h"

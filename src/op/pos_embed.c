@@ -22,13 +22,14 @@ static lt_status forward_ref(const lt_op_args *a)
     const int32_t *corners = lt_index(a->in[2]);
     const int64_t width = z->dim[1];
     LT_TRY(lt_need_indices(a, 2, "corners", p->dim[0]));
-    for (int64_t n = 0; n < z->dim[0]; n++)
+    for (int64_t n = 0; n < z->dim[0]; n++) {
         for (int64_t j = 0; j < width; j++) {
             double pos = 0.0;
             for (int64_t k = n * CORNERS; k < (n + 1) * CORNERS; k++)
                 pos += lt_load(weights, k) * lt_load(p, corners[k] * width + j);
             lt_store(a->out[0], n * width + j, lt_load(z, n * width + j) + pos);
         }
+    }
     return LT_OK;
 }
 
@@ -37,7 +38,7 @@ static void table_gradient(const lt_op_args *a)
 {
     const int32_t *corners = lt_index(a->in[2]);
     const int64_t width = a->din[1]->dim[1], n_corners = lt_n_elems(a->in[2]);
-    for (int64_t row = 0; row < a->din[1]->dim[0]; row++)
+    for (int64_t row = 0; row < a->din[1]->dim[0]; row++) {
         for (int64_t j = 0; j < width; j++) {
             double sum = 0.0;
             for (int64_t k = 0; k < n_corners; k++)
@@ -45,6 +46,7 @@ static void table_gradient(const lt_op_args *a)
                     sum += lt_load(a->in[3], k) * lt_dout(a, 0, k / CORNERS * width + j);
             lt_put_grad(a, 1, row * width + j, sum);
         }
+    }
 }
 
 static lt_status backward_ref(const lt_op_args *a)

@@ -20,10 +20,11 @@ static lt_status infer(const lt_op_args *a)
     const int64_t d = x->dim[1] / heads;
     LT_TRY(lt_need_1d(a, 1, "w", x->dtype, d));
     LT_TRY(lt_need_2d(a, 2, "table", lt_wide_dtype(x->dtype), x->dim[0], table->dim[1]));
-    if (table->dim[1] % 2 != 0 || table->dim[1] > d)
+    if (table->dim[1] % 2 != 0 || table->dim[1] > d) {
         return LT_FAIL(LT_ERR_SHAPE,
                        "qk_norm_rope needs a table of an even width of at most %lld, got %s",
                        (long long)d, lt_shape_print(table).s);
+    }
     *a->out[0] = lt_tensor_like(x);
     return LT_OK;
 }

@@ -11,11 +11,13 @@ typedef struct lt_qk_norm_rope_attr {
 } lt_qk_norm_rope_attr;
 
 /**
- * For each head: n = rms_norm(x, w) over its D numbers, then the first Dr of them rotated (pairs i, i + Dr/2), the rest as they are.
+ * For each head: n = rms_norm(x, w) over its D numbers, then the first Dr of them rotated (pairs i,
+ * i + Dr/2), the rest as they are.
  *
- * source   models.md 5.5, 8.2, 8.3. In bf16: n narrowed twice as in rms_norm (9.2), the table narrowed, the rotation fp32 and
- *          narrowed once (9.4, fused form)
- * in       x float[T, heads D]; w like x [D]; table wide dtype [T, Dr], Dr even and at most D (no gradient)
+ * source   models.md 5.5, 8.2, 8.3. In bf16: n narrowed twice as in rms_norm (9.2), the table
+ *          narrowed, the rotation fp32 and narrowed once (9.4, fused form)
+ * in       x float[T, heads D]; w like x [D]; table wide dtype [T, Dr], Dr even and at most D (no
+ *          gradient)
  * out      y like x
  * grads    dx; dw [D], summed over rows and heads
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE

@@ -5,7 +5,8 @@
 
 static void known_values_come_out(void **state)
 {
-    // head (3, 4, 0, 0): r = 2/5, w doubles the second number: (1.2, 3.2, 0, 0); pair (0, 2) turns by 90 degrees
+    // head (3, 4, 0, 0): r = 2/5, w doubles the second number: (1.2, 3.2, 0, 0);
+    // pair (0, 2) turns by 90 degrees
     const lt_tensor in[] = {lt_test_f32(*state, "1x4", (float[]){3, 4, 0, 0}),
                             lt_test_f32(*state, "4", (float[]){1, 2, 1, 1}),
                             lt_test_f32(*state, "1x4", (float[]){0, 1, 1, 0})};
@@ -66,7 +67,7 @@ static void bf16_narrows_the_norm_the_table_and_the_result(void **state)
     assert_ok(lt_test_forward(*state, &lt_op_qk_norm_rope, in, &attr, out));
     assert_ok(lt_test_forward(*state, &lt_op_rms_norm, in, &norm, n));
     int differ = 0; // from an fp32 table
-    for (int t = 0; t < 6; t++)
+    for (int t = 0; t < 6; t++) {
         for (int i = 0; i < 4; i++) {
             const double a = lt_load(&n[0], t * 8 + i), b = lt_load(&n[0], t * 8 + i + 4);
             const double c0 = lt_load(&in[2], t * 8 + i), s0 = lt_load(&in[2], t * 8 + i + 4);
@@ -75,6 +76,7 @@ static void bf16_narrows_the_norm_the_table_and_the_result(void **state)
             assert_near(lt_load(&out[0], t * 8 + i + 4), lt_narrowed(LT_BF16, b * c + a * s), 0);
             differ += lt_narrowed(LT_BF16, a * c - b * s) != lt_narrowed(LT_BF16, a * c0 - b * s0);
         }
+    }
     assert_true(differ > 0);
 }
 

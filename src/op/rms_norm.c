@@ -21,7 +21,8 @@ static void normalise(const lt_op_args *a, const lt_tensor *x, const lt_tensor *
     }
 }
 
-// d y / d x: r (g - xhat mean(g xhat)) with g = dy w; on top of it what `through` gives (the residual's gradient)
+// d y / d x: r (g - xhat mean(g xhat)) with g = dy w; on top of it what `through` gives (the
+// residual's gradient)
 static void input_gradient(const lt_op_args *a, const lt_tensor *x, const lt_tensor *w,
                            const lt_tensor *dy, const lt_tensor *through)
 {

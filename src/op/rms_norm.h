@@ -12,10 +12,12 @@ typedef struct lt_rms_norm_attr {
 /**
  * y = w * (x r),   r = (mean x^2 + eps)^-1/2 over a row
  *
- * source   Zhang and Sennrich 2019, arXiv:1910.07467; models.md 8.2, and 9.2 for bf16: x r narrowed, then its product with w
+ * source   Zhang and Sennrich 2019, arXiv:1910.07467; models.md 8.2, and 9.2 for bf16: x r
+ *          narrowed, then its product with w
  * in       x float[R, W]; w like x [W]
  * out      y like x
- * grads    dx; dw [W], summed over rows. r is computed again from x. In bf16 the gradient is an fp32 island, narrowed once
+ * grads    dx; dw [W], summed over rows. r is computed again from x. In bf16 the gradient is an
+ *          fp32 island, narrowed once
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE
  */
 extern const lt_op_def lt_op_rms_norm;
@@ -27,7 +29,8 @@ lt_val lt_rms_norm(lt_builder *b, lt_val x, lt_val w, double eps);
  * source   models.md 5.5: the residual stream and the norm that reads it
  * in       x float[R, W]; a like x; w like x [W]
  * out      x2 like x; y like x
- * grads    dx and da are equal: dx2 plus the norm's gradient of dy (either may be missing), each written where asked for; dw [W]
+ * grads    dx and da are equal: dx2 plus the norm's gradient of dy (either may be missing), each
+ *          written where asked for; dw [W]
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE
  */
 extern const lt_op_def lt_op_add_rms_norm;

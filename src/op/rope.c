@@ -3,7 +3,8 @@
 #include "op/rope.h"
 #include <math.h>
 
-// theta^(-2i/width) in fp32 as the reference programs have it: the exponent, the power and its inverse each rounded.
+// theta^(-2i/width) in fp32 as the reference programs have it: the exponent, the power and its
+// inverse each rounded.
 static double frequency(double theta, int64_t i, int64_t width)
 {
     const float power = (float)pow(theta, (double)((float)(2 * i) / (float)width));
@@ -44,10 +45,11 @@ static lt_status infer_text(const lt_op_args *a)
     const lt_rope_table_attr *attr = a->attr;
     LT_TRY(check_table(a, "positions", 3, attr->width, 2, attr->dtype));
     const int32_t *s = attr->section;
-    if (s[0] < 0 || s[1] < 0 || s[2] < 0 || (int64_t)s[0] + s[1] + s[2] != attr->width / 2)
+    if (s[0] < 0 || s[1] < 0 || s[2] < 0 || (int64_t)s[0] + s[1] + s[2] != attr->width / 2) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "rope_table: the sections [%d, %d, %d] must sum to half the rotary width %d",
                        s[0], s[1], s[2], attr->width);
+    }
     return LT_OK;
 }
 
@@ -143,11 +145,12 @@ static lt_status infer_split(const lt_op_args *a)
     LT_TRY(lt_need_rank(a, 0, "qkv", 2));
     const lt_tensor *qkv = a->in[0];
     const int64_t heads = heads_of(a);
-    if (heads < 1 || qkv->dim[1] % (6 * heads) != 0)
+    if (heads < 1 || qkv->dim[1] % (6 * heads) != 0) {
         return LT_FAIL(
             LT_ERR_SHAPE,
             "split_qkv_rope needs qkv as three times %lld heads of an even width, got %s",
             (long long)heads, lt_shape_print(qkv).s);
+    }
     const int64_t width = qkv->dim[1] / 3;
     LT_TRY(lt_need_2d(a, 1, "table", lt_wide_dtype(qkv->dtype), qkv->dim[0], width / heads));
     for (int i = 0; i < 3; i++)
@@ -159,7 +162,7 @@ static lt_status split_ref(const lt_op_args *a)
 {
     const lt_tensor *qkv = a->in[0], *table = a->in[1];
     const int64_t width = qkv->dim[1] / 3, d = width / heads_of(a), m = d / 2;
-    for (int64_t n = 0; n < qkv->dim[0]; n++)
+    for (int64_t n = 0; n < qkv->dim[0]; n++) {
         for (int64_t j = 0; j < width; j++) {
             const int64_t i = j % d % m, from = n * 3 * width, to = n * width + j;
             const bool low = j % d < m;
@@ -171,6 +174,7 @@ static lt_status split_ref(const lt_op_args *a)
             }
             lt_store(a->out[2], to, lt_load(qkv, from + 2 * width + j));
         }
+    }
     return LT_OK;
 }
 
@@ -181,7 +185,7 @@ static lt_status split_backward_ref(const lt_op_args *a)
         return LT_OK;
     const lt_tensor *table = a->in[1];
     const int64_t width = a->din[0]->dim[1] / 3, d = width / heads_of(a), m = d / 2;
-    for (int64_t n = 0; n < a->din[0]->dim[0]; n++)
+    for (int64_t n = 0; n < a->din[0]->dim[0]; n++) {
         for (int64_t j = 0; j < width; j++) {
             const int64_t i = j % d % m, to = n * 3 * width + j, from = n * width + j;
             const bool low = j % d < m;
@@ -193,6 +197,7 @@ static lt_status split_backward_ref(const lt_op_args *a)
             }
             lt_put_grad(a, 0, to + 2 * width, lt_dout(a, 2, from));
         }
+    }
     return LT_OK;
 }
 

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary positions: the two tables, and the vision tower's split of qkv with rotation. The text's own is qk_norm_rope.
+// Rotary positions: the two tables, and the vision tower's split of qkv with rotation. The text's
+// own is qk_norm_rope.
 #ifndef LT_OP_ROPE_H
 #define LT_OP_ROPE_H
 
 #include "op/op.h"
 
-/* A table row holds the cosines of all angles, then their sines: [cos 0 .. cos m-1 | sin 0 .. sin m-1], m half the rotary width. */
+/* A table row holds the cosines of all angles, then their sines: [cos 0 .. cos m-1 | sin 0 ..
+   sin m-1], m half the rotary width. */
 
 typedef struct lt_rope_table_attr {
     double theta;       /* base */
     int32_t width;      /* rotary width Dr: the head's width, or a part of it */
     int32_t section[3]; /* frequencies of the temporal, height and width axis; they sum to Dr / 2 */
-    bool
-        interleaved; /* frequency i on axis i mod 3 while that axis has some; else axes one after another */
-    lt_dtype dtype; /* of the table: f32, or f64 for the reference */
+    bool interleaved;   /* frequency i on axis i mod 3 while it has some; else axis after axis */
+    lt_dtype dtype;     /* of the table: f32, or f64 for the reference */
 } lt_rope_table_attr;
 
 /**
- * Rotary angles of text: pos * f_i, f_i = theta^(-2i/Dr) rounded to fp32; the product in fp32 (f64 where the table is f64)
+ * Rotary angles of text: pos * f_i, f_i = theta^(-2i/Dr) rounded to fp32; the product in fp32 (f64
+ * where the table is f64)
  *
  * source   models.md 5.4, 9.4. Plain RoPE is section {Dr/2, 0, 0}
  * in       positions i32[3, T] (index)
@@ -36,7 +38,8 @@ typedef struct lt_vision_rope_table_attr {
 } lt_vision_rope_table_attr;
 
 /**
- * Rotary angles of patches: phi = [row f_0 .. row f_m-1, col f_0 .. col f_m-1], m = d/4, f_i = theta^(-2i/(d/2))
+ * Rotary angles of patches: phi = [row f_0 .. row f_m-1, col f_0 .. col f_m-1], m = d/4, f_i =
+ * theta^(-2i/(d/2))
  *
  * source   models.md 5.1, step 3
  * in       patch_pos i32[2, N] (index): rows, then columns

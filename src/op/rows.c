@@ -12,10 +12,11 @@ static lt_status infer_scatter(const lt_op_args *a)
     if (!lt_dtype_is_float(f->dtype))
         return LT_FAIL(LT_ERR_DTYPE, "%s needs f as a float, got %s", a->def->name,
                        lt_shape_print(f).s);
-    if (f->dim[1] != x->dim[1] || f->dim[0] != rows->dim[0])
+    if (f->dim[1] != x->dim[1] || f->dim[0] != rows->dim[0]) {
         return LT_FAIL(LT_ERR_SHAPE, "%s needs x [T, H], f [M, H] and rows [M], got %s, %s and %s",
                        a->def->name, lt_shape_print(x).s, lt_shape_print(f).s,
                        lt_shape_print(rows).s);
+    }
     *a->out[0] = lt_tensor_like(x);
     return LT_OK;
 }
@@ -89,11 +90,12 @@ static lt_status scatter_add_ref(const lt_op_args *a)
     const int64_t width = a->in[0]->dim[1];
     LT_TRY(lt_need_ascending(a, 2, "rows", a->in[0]->dim[0]));
     copy_x(a);
-    for (int64_t m = 0; m < a->in[2]->dim[0]; m++)
+    for (int64_t m = 0; m < a->in[2]->dim[0]; m++) {
         for (int64_t j = 0; j < width; j++) {
             const int64_t k = rows[m] * width + j;
             lt_store(a->out[0], k, lt_load(a->out[0], k) + lt_load(a->in[1], m * width + j));
         }
+    }
     return LT_OK;
 }
 

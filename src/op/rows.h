@@ -5,7 +5,8 @@
 
 #include "op/op.h"
 
-/* In all three `rows` is strictly ascending, so that every row of x is touched at most once. No rows at all is fine. */
+/* In all three `rows` is strictly ascending, so that every row of x is touched at most once. No
+   rows at all is fine. */
 
 /**
  * y = x, but y[rows[m]] = f[m]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pick rows by index: scatter_rows, scatter_add_rows, gather_rows, embedding, pos_embed_add.
+// Ops that pick rows by index: scatter_rows, scatter_add_rows, gather_rows, embedding,
+// pos_embed_add.
 #include "op/embedding.h"
 #include "op/pos_embed.h"
 #include "op/rows.h"
@@ -105,7 +106,7 @@ static void embeddings_are_rows_and_their_gradient_sums_repeated_ids(void **stat
 
 static void positions_are_blended_from_four_rows(void **state)
 {
-    // corners of models.md 13.3, h = 4: coordinate 15.6667 lies 2/3 of the way from row 15 to row 16
+    // models.md 13.3, h = 4: coordinate 15.6667 lies 2/3 of the way from row 15 to row 16
     const lt_tensor in[] = {lt_test_f32(*state, "2x1", (float[]){1000, 2000}),
                             lt_test_f32(*state, "3x1", (float[]){15, 16, 47}),
                             lt_test_i32(*state, "2x4", (int32_t[]){0, 0, 1, 1, 2, 2, 2, 2}),
@@ -133,7 +134,7 @@ static void position_gradients_agree_with_finite_differences(void **state)
 
 static void bf16_positions_are_narrowed_once(void **state)
 {
-    // form B: 1 + (2^-8 * 1 + 2^-8 * 1) = 1 + 2^-7; narrowing after every product or sum would lose both terms
+    // form B: 1 + (2^-8 * 1 + 2^-8 * 1) = 1 + 2^-7; narrowing after every sum would lose both terms
     const lt_tensor z = lt_test_f32(*state, "1x1", (float[]){1}),
                     p = lt_test_f32(*state, "2x1", (float[]){1, 1});
     const lt_tensor in[] = {lt_test_converted(*state, &z, LT_BF16),

@@ -8,11 +8,12 @@
 /**
  * y[i] = silu(gate[i]) * up[i],   silu(g) = g / (1 + exp(-g))
  *
- * source   Shazeer 2020, arXiv:2002.05202, section 2, with beta = 1 and without the matmuls; bf16: the fused form of models.md
- *          9.2, one narrowing
+ * source   Shazeer 2020, arXiv:2002.05202, section 2, with beta = 1 and without the matmuls; bf16:
+ *          the fused form of models.md 9.2, one narrowing
  * in       gate float[any shape]; up like gate
  * out      y like gate
- * grads    dgate and dup are overwritten, or added to where their bit in a->add is set; NULL where nobody asks for one
+ * grads    dgate and dup are overwritten, or added to where their bit in a->add is set; NULL where
+ *          nobody asks for one
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE
  */
 extern const lt_op_def lt_op_swiglu;

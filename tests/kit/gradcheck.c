@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of one op against central differences, in f64: by its backward kernel, or through a compiled block of that op.
+// Gradients of one op against central differences, in f64: by its backward kernel, or through a
+// compiled block of that op.
 #include "base/rng.h"
 #include "graph/compile.h"
 #include "op/add.h"
@@ -98,11 +99,12 @@ static lt_status compare(const check *c, int i, const lt_tensor *got, const lt_t
         const double want = lt_load(&c->numeric[i], k),
                      g = lt_load(got, k) - (before ? lt_load(before, k) : 0.0);
         n_compared++;
-        if (!(fabs(g - want) <= c->opts.rel_tol * scale))
+        if (!(fabs(g - want) <= c->opts.rel_tol * scale)) {
             return LT_FAIL(
                 LT_ERR_NUMERIC,
                 "%s: gradient of input %d, element %lld of %s (%s): %.15g, by differences %.15g",
                 c->def->name, i, (long long)k, lt_shape_print(got).s, how, g, want);
+        }
     }
     return LT_OK;
 }
@@ -130,10 +132,11 @@ static lt_status by_kernel(check *c, uint32_t asked, uint32_t add, const char *h
     for (int i = 0; i < c->def->n_in; i++)
         if (asked & LT_IN(i))
             LT_TRY(compare(c, i, &din[i], add & LT_IN(i) ? &before[i] : NULL, how));
-    for (int o = 0; o < c->def->n_out; o++)
+    for (int o = 0; o < c->def->n_out; o++) {
         if (!(lt_test_difference(&out[o], &c->out[o]) <= c->opts.rel_tol))
             return LT_FAIL(LT_ERR_NUMERIC, "%s: backward leaves output %d different from forward's",
                            c->def->name, o);
+    }
     return LT_OK;
 }
 

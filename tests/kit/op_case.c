@@ -70,27 +70,30 @@ static lt_status agree(const columns *k, const lt_tensor *got, const lt_tensor *
                        const char *what, int number)
 {
     const double d = got->dtype == want->dtype ? lt_test_difference(got, want) : (double)INFINITY;
-    if (!(d <= k->rel_tol))
+    if (!(d <= k->rel_tol)) {
         return LT_FAIL(LT_ERR_NUMERIC,
                        "%s in %s: %s %d differs from the reference by %g (%s and %s)",
                        k->c->def->name, lt_dtype_name(k->dtype), what, number, d,
                        lt_shape_print(got).s, lt_shape_print(want).s);
+    }
     return LT_OK;
 }
 
 static lt_status same_bits(const columns *k, const lt_tensor *a, const lt_tensor *b,
                            const char *what, int number)
 {
-    if (lt_n_elems(a) > 0 && memcmp(a->data, b->data, lt_tensor_bytes(a)) != 0)
+    const size_t bytes = lt_tensor_bytes(a);
+    if (bytes > 0 && (!b->data || memcmp(a->data, b->data, bytes) != 0)) {
         return LT_FAIL(LT_ERR_NUMERIC,
                        "%s in %s: the bits of %s %d depend on the number of threads",
                        k->c->def->name, lt_dtype_name(k->dtype), what, number);
+    }
     return LT_OK;
 }
 
 static lt_status forward(columns *k, const char *what)
 {
-    lt_tensor out[LT_MAX_OUT], first[LT_MAX_OUT];
+    lt_tensor out[LT_MAX_OUT], first[LT_MAX_OUT] = {{0}};
     LT_TRY(lt_test_forward(k->state, k->c->def, k->in, k->c->attr, k->out));
     for (int p = 0; p < k->n_pools; p++) {
         const lt_test_column column = {.backend = k->backend, .pool = k->pools[p]};
@@ -122,17 +125,18 @@ static void gradient_buffers(const columns *k, uint32_t asked, uint32_t add, lt_
 
 static lt_status backward(columns *k, uint32_t asked, uint32_t add, const char *what)
 {
-    lt_tensor want[LT_MAX_IN], din[LT_MAX_IN], first[LT_MAX_IN], out[LT_MAX_OUT];
+    lt_tensor want[LT_MAX_IN], din[LT_MAX_IN], first[LT_MAX_IN] = {{0}}, out[LT_MAX_OUT];
     gradient_buffers(k, asked, add, want);
     LT_TRY(lt_test_backward_on(k->state, (lt_test_column){.backend = LT_REF}, k->c->def, k->in,
                                k->c->attr, k->out, k->dout, want, add));
     for (int p = 0; p < k->n_pools; p++) {
         gradient_buffers(k, asked, add, din);
         for (int o = 0; o < k->c->def->n_out;
-             o++) // the reference's outputs, so that only the backward is judged
+             o++) { // the reference's outputs, so that only the backward is judged
             out[o] = k->c->def->flags & LT_OP_YIELDS_IN_BACKWARD
                          ? lt_test_garbage(k->state, &k->out[o])
                          : k->out[o];
+        }
         LT_TRY(lt_test_backward_on(k->state,
                                    (lt_test_column){.backend = k->backend, .pool = k->pools[p]},
                                    k->c->def, k->in, k->c->attr, out, k->dout, din, add));
@@ -171,11 +175,12 @@ static lt_status all_backwards(columns *k)
     upstream(k, 0);
     LT_TRY(backward(k, wanted, 0, "gradient over garbage of input"));
     LT_TRY(backward(k, wanted, wanted, "added gradient of input"));
-    for (int i = 0; i < k->c->def->n_in; i++)
+    for (int i = 0; i < k->c->def->n_in; i++) {
         if (wanted & LT_IN(i)) {
             LT_TRY(backward(k, LT_IN(i), 0, "gradient alone of input"));
             LT_TRY(backward(k, wanted, LT_IN(i), "gradient, one added, of input"));
         }
+    }
     for (int o = 0; o < k->c->def->n_out && !(k->c->def->flags & LT_OP_YIELDS_IN_BACKWARD); o++) {
         upstream(k, LT_OUT(o));
         LT_TRY(backward(k, wanted, 0, "gradient, one upstream missing, of input"));
@@ -187,11 +192,12 @@ static lt_status all_backwards(columns *k)
 // A NaN in the middle of the first activations spreads as the reference says.
 static lt_status with_a_nan(columns *k)
 {
-    for (int i = 0; i < k->c->def->n_in; i++)
+    for (int i = 0; i < k->c->def->n_in; i++) {
         if (k->c->in[i].kind == LT_CASE_VALUE && lt_n_elems(&k->in[i]) > 0) {
             lt_store(&k->in[i], lt_n_elems(&k->in[i]) / 2, (double)NAN);
             return forward(k, "output, with a NaN,");
         }
+    }
     return LT_OK;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of ops as data: which op, inputs by kind and shape, settings. Gradients and columns of the table are tested with them.
+// Cases of ops as data: which op, inputs by kind and shape, settings. Gradients and columns of the
+// table are tested with them.
 #ifndef LT_TESTS_KIT_OP_CASE_H
 #define LT_TESTS_KIT_OP_CASE_H
 
@@ -26,7 +27,8 @@ typedef struct lt_case_input {
 #define PARAM(dims) {.kind = LT_CASE_PARAM, .shape = (dims)}
 #define SIDE(dims) {.kind = LT_CASE_SIDE, .shape = (dims)}
 #define F32(dims) {.kind = LT_CASE_F32, .shape = (dims)}
-#define LIST(dims, ...) {.kind = LT_CASE_INDEX, .shape = (dims), .list = (const int32_t[]){__VA_ARGS__}}
+#define LIST(dims, ...) \
+    {.kind = LT_CASE_INDEX, .shape = (dims), .list = (const int32_t[]){__VA_ARGS__}}
 #define EVERY(dims, n, m) {.kind = LT_CASE_INDEX, .shape = (dims), .step = (n), .below = (m)}
 #define ATTR(type, ...) .attr = &(const type){__VA_ARGS__}, .attr_bytes = sizeof(type)
 // clang-format on
@@ -45,9 +47,10 @@ void lt_case_inputs(void *state, const lt_op_case *c, lt_dtype dtype, lt_tensor 
 uint32_t lt_case_no_grad(const lt_op_case *c);
 
 /**
- * The kernels of a column against the reference, forward and backward, in dtype f32 or bf16: outputs and gradients within rel_tol of
- * the largest number, NaN where the reference has NaN; gradients overwriting garbage, adding, and each alone; each upstream gradient
- * missing in turn. All on every one of the pools, with the same bits.
+ * The kernels of a column against the reference, forward and backward, in dtype f32 or bf16:
+ * outputs and gradients within rel_tol of the largest number, NaN where the reference has NaN;
+ * gradients overwriting garbage, adding, and each alone; each upstream gradient missing in turn.
+ * All on every one of the pools, with the same bits.
  * errors   LT_ERR_NUMERIC with the op, what was compared, and the difference
  */
 lt_status lt_column_agrees(void *state, const lt_op_case *c, lt_dtype dtype, lt_backend backend,

@@ -17,9 +17,9 @@ lt_tensor lt_test_none(void)
 static lt_tensor with_memory(void *state, lt_tensor t)
 {
     const size_t bytes = lt_tensor_bytes(&t);
-    unsigned char *p = lt_test_take(state, bytes + 3 * GUARD);
+    unsigned char *p = lt_test_take(state, bytes + (size_t)3 * GUARD);
     p += GUARD - (uintptr_t)p % GUARD;
-    memset(p, GUARD_BYTE, bytes + 2 * GUARD);
+    memset(p, GUARD_BYTE, bytes + (size_t)2 * GUARD);
     t.data = p + GUARD;
     if (bytes > 0)
         memset(t.data, 0, bytes);
@@ -112,12 +112,13 @@ void lt_test_guards(const lt_tensor *t, const char *file, int line)
         return;
     const unsigned char *before = (const unsigned char *)t->data - GUARD;
     const unsigned char *after = (const unsigned char *)t->data + lt_tensor_bytes(t);
-    for (int i = 0; i < GUARD; i++)
+    for (int i = 0; i < GUARD; i++) {
         if (before[i] != GUARD_BYTE || after[i] != GUARD_BYTE) {
             print_error("somebody wrote %s %s\n",
                         before[i] != GUARD_BYTE ? "in front of" : "behind", lt_shape_print(t).s);
             _fail(file, line);
         }
+    }
 }
 
 void lt_test_floats(const lt_tensor *t, double tol, const double *want, int64_t n, const char *file,
@@ -168,7 +169,8 @@ static lt_status launch(void *state, lt_test_column column, lt_op_args *a, lt_pa
 {
     const lt_kernel kernel = lt_op_kernel(a->def, column.backend, pass);
     assert_non_null(kernel);
-    lt_device device = {.name = "test", .backend = column.backend, .pool = column.pool, .impl = column.impl};
+    lt_device device = {
+        .name = "test", .backend = column.backend, .pool = column.pool, .impl = column.impl};
     lt_tensor scratch = lt_tensor_1d(LT_U8, (int64_t)scratch_bytes);
     scratch = lt_test_garbage(state, &scratch);
     lt_run run = {.device = &device, .scratch = scratch.data, .scratch_bytes = scratch_bytes};
