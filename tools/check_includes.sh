@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A folder of src/ includes only itself and folders above it in this list (docs/tour.md says why). Unit tests (*_test.c)
-# may also include the test kit. Prints each offence as file:line; exit code 1 when there is one.
+# A folder of src/ includes only itself and folders above it in this list (docs/tour.md says why). Unit tests (*_test.c,
+# and their own helpers test_*.h) may also include the test kit. Prints each offence as file:line; exit code 1 when there is one.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ find src -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | LC_ALL=
   FNR == 1 {
     split(FILENAME, part, "/")
     from = part[2]
-    is_test = FILENAME ~ /_test\.c$/
+    is_test = FILENAME ~ /(_test\.c|\/test_[a-z0-9_]*\.[ch])$/
     if (!(from in rank))
       complain("folder " from " is not in the list of tools/check_includes.sh")
   }

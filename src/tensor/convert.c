@@ -123,7 +123,7 @@ int64_t lt_load_int(const lt_tensor *t, int64_t i)
     return (int64_t)load_float(t->data, t->dtype, i);
 }
 
-double lt_load(const lt_tensor *t, int64_t i)
+double lt_load_any(const lt_tensor *t, int64_t i)
 {
     if (lt_dtype_is_float(t->dtype))
         return load_float(t->data, t->dtype, i);
@@ -146,7 +146,7 @@ static void store_int(const lt_tensor *t, int64_t i, double v)
            lt_dtype_bytes(t->dtype));
 }
 
-void lt_store(const lt_tensor *t, int64_t i, double v)
+void lt_store_any(const lt_tensor *t, int64_t i, double v)
 {
     if (lt_dtype_is_float(t->dtype))
         store_float(t->data, t->dtype, i, v);

@@ -5,6 +5,7 @@
 #define LT_TENSOR_TENSOR_H
 
 #include "base/status.h"
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,12 +59,7 @@ typedef struct lt_shape_text {
 } lt_shape_text;
 lt_shape_text lt_shape_print(const lt_tensor *t);
 
-/**
- * Element i of any dtype as a double (integers too); stores round to nearest even. Slow: for
- * references and tests.
- */
-double lt_load(const lt_tensor *t, int64_t i);
-void lt_store(const lt_tensor *t, int64_t i, double v);
+/** An element as an integer; floats are cut towards zero. */
 int64_t lt_load_int(const lt_tensor *t, int64_t i);
 /**
  * n elements, any float dtype to any float dtype, nearest even (f64 -> bf16 rounds once). Ranges
@@ -94,6 +90,43 @@ static inline uint16_t lt_f32_to_bf16(float f)
 }
 float lt_f16_to_f32(uint16_t v);
 uint16_t lt_f32_to_f16(float f);
+
+double lt_load_any(const lt_tensor *t, int64_t i);
+void lt_store_any(const lt_tensor *t, int64_t i, double v);
+/**
+ * Element i of any dtype as a double (integers too); stores round to nearest even. For references
+ * and tests: the commonest dtypes are inlined, since whole models run through here.
+ */
+static inline double lt_load(const lt_tensor *t, int64_t i)
+{
+    if (t->dtype == LT_F32) {
+        float f;
+        memcpy(&f, (const char *)t->data + 4 * i, sizeof f);
+        return (double)f;
+    }
+    if (t->dtype == LT_F64) {
+        double d;
+        memcpy(&d, (const char *)t->data + 8 * i, sizeof d);
+        return d;
+    }
+    if (t->dtype == LT_BF16) {
+        uint16_t h;
+        memcpy(&h, (const char *)t->data + 2 * i, sizeof h);
+        return (double)lt_bf16_to_f32(h);
+    }
+    return lt_load_any(t, i);
+}
+static inline void lt_store(const lt_tensor *t, int64_t i, double v)
+{
+    if (t->dtype == LT_F32) {
+        const float f = (float)v;
+        memcpy((char *)t->data + 4 * i, &f, sizeof f);
+    } else if (t->dtype == LT_F64) {
+        memcpy((char *)t->data + 8 * i, &v, sizeof v);
+    } else {
+        lt_store_any(t, i, v);
+    }
+}
 
 /*
  * An fp32 value kept as bf16 `hi` and a signed remainder `lo`: exact. hi = (bits + 0x8000) >> 16,
