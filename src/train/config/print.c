@@ -19,6 +19,24 @@ static bool is_plain(const char *text)
            strcmp(text, "=") != 0 && text[strspn(text, safe)] == '\0';
 }
 
+// How many bytes at p make one character, and its number (the text is valid UTF-8).
+static size_t character_at(const char *p, uint32_t *number)
+{
+    const unsigned char c = (unsigned char)p[0];
+    const size_t len = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    *number = len == 1 ? c : c & (0x7FU >> len);
+    for (size_t i = 1; i < len && p[i] != '\0'; i++)
+        *number = *number << 6 | ((unsigned char)p[i] & 0x3FU);
+    return len;
+}
+
+// Control characters, line ends and the byte-order mark may not stand as they are in a quoted text.
+static bool needs_escape(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF ||
+           (c & 0xFFFE) == 0xFFFE;
+}
+
 static lt_status text_out(const char *text, lt_buf *out)
 {
     if (!text)
@@ -26,14 +44,16 @@ static lt_status text_out(const char *text, lt_buf *out)
     if (is_plain(text))
         return lt_buf_text(out, text);
     LT_TRY(lt_buf_text(out, "\""));
-    for (const char *p = text; *p; p++) {
-        const unsigned char c = (unsigned char)*p;
+    for (const char *p = text; *p;) {
+        uint32_t c = 0;
+        const size_t len = character_at(p, &c);
         if (c == '"' || c == '\\')
-            LT_TRY(lt_buf_printf(out, "\\%c", c));
-        else if (c < 0x20 || c == 0x7f)
-            LT_TRY(lt_buf_printf(out, "\\x%02X", c));
+            LT_TRY(lt_buf_printf(out, "\\%c", (char)c));
+        else if (needs_escape(c))
+            LT_TRY(lt_buf_printf(out, "\\U%08X", c));
         else
-            LT_TRY(lt_buf_append(out, p, 1));
+            LT_TRY(lt_buf_append(out, p, len));
+        p += len;
     }
     return lt_buf_text(out, "\"");
 }
@@ -265,7 +285,20 @@ static lt_status keys_row(void *ctx, const lt_field *f, const char *path, const 
     return lt_buf_printf(out, " | %s |\n", f->help);
 }
 
+static const char keys_intro[] =
+    "# All keys\n\n"
+    "Printed by `lathe config --keys`; a test holds this page to the program. How files are "
+    "written and\n"
+    "what the words mean is in [configuration.md](configuration.md).\n\n"
+    "The column *here* says what a key does in this build: it *works*, *works for* the values "
+    "listed,\n"
+    "asks for something that does *not yet* exist *when* it has that value (a run then refuses "
+    "it), is a\n"
+    "*hint* that changes no result, or has *no effect*, here as in the reference.\n\n"
+    "`data.val_dataset_param` has the keys of `data.dataset_param`.\n";
+
 lt_status lt_config_keys(lt_buf *out)
 {
+    LT_TRY(lt_buf_text(out, keys_intro));
     return lt_schema_walk(&lt_schema, NULL, keys_row, out);
 }

@@ -9,8 +9,7 @@ typedef struct refusals {
     const lt_config *cfg;
     lt_config_use use;
     lt_buf text;  // sentences, one a line
-    lt_buf hints; // keys, commas between
-    int64_t n_hints;
+    lt_buf hints; // keys, blanks between
     bool missing; // something is missing rather than not built
 } refusals;
 
@@ -113,15 +112,21 @@ static bool is_unused(const refusals *r, const char *path)
     return !r->cfg->data.val_dataset_param.given && lt_text_starts(path, "data.val_dataset_param");
 }
 
+// The last step of the path is enough to know a hint by; the same name in two sections stands once.
+static lt_status add_hint(refusals *r, const char *key)
+{
+    if (r->hints.len > 0 && in_words(key, r->hints.data))
+        return LT_OK;
+    return lt_buf_printf(&r->hints, "%s%s", r->hints.len ? " " : "", key);
+}
+
 static lt_status visit(void *ctx, const lt_field *f, const char *path, const void *member)
 {
     refusals *r = ctx;
     if (is_unused(r, path))
         return LT_OK;
-    if (f->support == LT_SUPPORT_HINT && lt_config_given(r->cfg, path)) {
-        r->n_hints++;
-        LT_TRY(lt_buf_printf(&r->hints, "%s%s", r->hints.len ? ", " : "", path));
-    }
+    if (f->support == LT_SUPPORT_HINT && lt_config_given(r->cfg, path))
+        LT_TRY(add_hint(r, f->key));
     return check_refusal(r, f, path, member);
 }
 
@@ -157,7 +162,7 @@ static lt_status check_needs(refusals *r)
 static void log_notes(const refusals *r, const lt_log *log)
 {
     const lt_config *cfg = r->cfg;
-    if (r->n_hints > 0)
+    if (r->hints.len > 0)
         LT_NOTE(log, "config", "hints that change no result here: %s", r->hints.data);
     if (r->use == LT_USE_EVAL)
         return;

@@ -16,18 +16,18 @@ const lt_range lt_range_unit_open_low = {0, 1, true, false, "from 0 to 1, 0 excl
 #define AT(field) offsetof(lt_config, field)
 static const lt_field sections[] = {
     {"parallel", LT_FIELD_RECORD, AT(parallel), .record = &lt_schema_parallel,
-     .help = "how the work is spread over ranks"},
+     .help = "How the work is spread over ranks"},
     {"data", LT_FIELD_RECORD, AT(data), .flags = LT_FIELD_REQUIRED, .record = &lt_schema_data,
-     .help = "data sets and how they are read"},
+     .help = "Data sets and how they are read"},
     {"model", LT_FIELD_RECORD, AT(model), .record = &lt_schema_model,
-     .help = "which model, from where, what is frozen"},
+     .help = "Which model, from where, what is frozen"},
     {"features", LT_FIELD_RECORD, AT(features), .record = &lt_schema_features,
-     .help = "the loss, and what saves memory"},
+     .help = "The loss, and what saves memory"},
     {"training", LT_FIELD_RECORD, AT(training), .record = &lt_schema_training,
-     .help = "rates, steps, checkpoints"},
-    {"tools", LT_FIELD_RECORD, AT(tools), .record = &lt_schema_tools, .help = "profiles"},
+     .help = "Rates, steps, checkpoints"},
+    {"tools", LT_FIELD_RECORD, AT(tools), .record = &lt_schema_tools, .help = "Profiles"},
     {"lathe", LT_FIELD_RECORD, AT(lathe), .record = &lt_schema_lathe,
-     .help = "settings that only lathe has; other tools ignore the section"},
+     .help = "Settings that only lathe has; other tools ignore the section"},
 };
 #undef AT
 

@@ -92,7 +92,7 @@ static const lt_field recompute_fields[] = {
 };
 #undef AT
 static const lt_record recompute_plan = {"recompute_plan", ROWS(recompute_fields),
-                                       sizeof(lt_cfg_recompute)};
+                                         sizeof(lt_cfg_recompute)};
 
 #define AT(field) offsetof(lt_cfg_parallel, field)
 static const lt_field parallel_fields[] = {

@@ -130,8 +130,8 @@ static int integer_base(const char *text)
     for (int i = 0; i < 2; i++) {
         const size_t n =
             p[0] == '0' && p[1] == prefixes[i].letter ? strspn(p + 2, prefixes[i].set) : 0;
-        if (n > strspn(p + 2, "_") &&
-            p[2 + n] == '\0') // PyYAML fails on bars alone: here they are a text
+        // PyYAML fails on bars alone: here they are a text.
+        if (n > 0 && n > strspn(p + 2, "_") && p[2 + n] == '\0')
             return prefixes[i].base;
     }
     if (p[0] == '0')

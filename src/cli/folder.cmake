@@ -1,0 +1,1 @@
+target_compile_definitions(lt_cli PRIVATE LATHE_VERSION="${PROJECT_VERSION}")
