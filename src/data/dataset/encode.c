@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encoding: render all pairs, cut them pair by pair, lay ids, labels and media out.
+#include "data/dataset/encode.h"
+#include "base/file.h"
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct lt_encoder {
+    lt_encode_opts opts;
+    lt_renderer *renderer;
+};
+
+// A pair of turns: where its tokens stand in the rendering, and how many of them stay.
+typedef struct pair {
+    int64_t source, target,
+        end; // first token of the question, first of the answer, behind the last
+    int64_t keep_source, keep_target;
+    bool masked; // the answer is history
+} pair;
+
+typedef struct encoding {
+    const lt_encoder *e;
+    const lt_conversation *c;
+    lt_arena *arena;
+    lt_media *images;
+    lt_vec ids, places, pairs; // int32_t, lt_media_place, pair
+} encoding;
+
+lt_encode_opts lt_encode_opts_default(void)
+{
+    return (lt_encode_opts){.render = lt_renderer_opts_default(), .cutoff_len = 1024};
+}
+
+lt_status lt_encoder_create(const lt_encode_opts *opts, lt_encoder **out)
+{
+    if (opts->cutoff_len < 1)
+        return LT_FAIL(LT_ERR_CONFIG, "cutoff_len is %lld; at least 1 is needed",
+                       (long long)opts->cutoff_len);
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, sizeof(lt_encoder), "the encoder"));
+    lt_encoder *e = memory;
+    *e = (lt_encoder){.opts = *opts};
+    const lt_status st = lt_renderer_create(&opts->render, &e->renderer);
+    if (st != LT_OK) {
+        lt_mem_free(e);
+        return st;
+    }
+    *out = e;
+    return LT_OK;
+}
+
+void lt_encoder_destroy(lt_encoder *e)
+{
+    if (e)
+        lt_renderer_destroy(e->renderer);
+    lt_mem_free(e);
+}
+
+const lt_template_ids *lt_encoder_ids(const lt_encoder *e)
+{
+    return lt_renderer_ids(e->renderer);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+lt_status lt_media_path(const char *dir, const char *path, lt_arena *arena, const char **out)
+{
+    char *joined = NULL;
+    *out = path;
+    if (!dir || !dir[0] || path[0] == '/')
+        return LT_OK;
+    LT_TRY(lt_path_join(arena, dir, path, &joined));
+    if (is_file(joined))
+        *out = joined;
+    return LT_OK;
+}
+
+void lt_cut_lengths(int64_t source, int64_t target, int64_t limit, int64_t *new_source,
+                    int64_t *new_target)
+{
+    int64_t most;
+    if (target * 2 < limit)
+        most = limit;
+    else if (source * 2 < limit)
+        most = limit - source;
+    else
+        most = (int64_t)((double)limit * ((double)target / (double)(source + target)));
+    *new_target = lt_min_i64(most, target);
+    *new_source = lt_min_i64(lt_max_i64(limit - *new_target, 0), source);
+}
+
+static int64_t count_tags(const lt_conversation *c, const char *tag)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < c->n_turns; i++)
+        n += lt_count_tag(c->turns[i].text, tag);
+    return n;
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
+{
+    const lt_renderer_opts *o = &e->opts.render;
+    if (c->n_videos > 0)
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "the record has %lld video%s: videos are not supported yet",
+                       (long long)c->n_videos, plural(c->n_videos));
+    if (o->chat->media == LT_PLUGIN_NONE) {
+        if (c->n_images > 0)
+            return LT_FAIL(LT_ERR_DATA,
+                           "the record has %lld image%s, but the template %s takes none",
+                           (long long)c->n_images, plural(c->n_images), o->chat->name);
+        return LT_OK;
+    }
+    const int64_t tags = count_tags(c, o->image_tag), videos = count_tags(c, o->video_tag);
+    if (tags != c->n_images)
+        return LT_FAIL(
+            LT_ERR_DATA, "its turns hold %lld %s tag%s, but %lld image%s belong%s to it%s%s",
+            (long long)tags, o->image_tag, plural(tags), (long long)c->n_images,
+            plural(c->n_images), c->n_images == 1 ? "s" : "",
+            c->unread_images ? "; attr.images is not set, so it doesn't read the column " : "",
+            c->unread_images ? c->unread_images : "");
+    if (videos > 0)
+        return LT_FAIL(LT_ERR_DATA, "its turns hold %lld %s tag%s, but no video belongs to it",
+                       (long long)videos, o->video_tag, plural(videos));
+    return LT_OK;
+}
+
+static lt_status find_image(const lt_encoder *e, const lt_conversation *c, int64_t i,
+                            lt_arena *arena, const char **path)
+{
+    LT_TRY(lt_media_path(e->opts.media_dir, c->images[i], arena, path));
+    if (!is_file(*path))
+        return LT_FAIL(LT_ERR_NOT_FOUND, "image %lld, %s, is not there%s%s%s", (long long)i + 1,
+                       c->images[i], e->opts.media_dir && e->opts.media_dir[0] ? " (nor in " : "",
+                       e->opts.media_dir ? e->opts.media_dir : "",
+                       e->opts.media_dir && e->opts.media_dir[0] ? ")" : "");
+    return LT_OK;
+}
+
+static lt_status check_literals(const lt_encoder *e, const lt_conversation *c)
+{
+    const char *token = NULL;
+    if (e->opts.render.literals == LT_LITERAL_REFUSE)
+        token = lt_literal_in(e->renderer, c->system);
+    for (int64_t i = 0; i < c->n_turns && !token && e->opts.render.literals == LT_LITERAL_REFUSE;
+         i++)
+        token = lt_literal_in(e->renderer, c->turns[i].text);
+    return token ? lt_refuse_literal(token) : LT_OK;
+}
+
+lt_status lt_encode_check(const lt_encoder *e, const lt_conversation *c, lt_record_place place,
+                          lt_arena *arena)
+{
+    lt_status st = check_counts(e, c);
+    if (st == LT_OK)
+        st = check_literals(e, c);
+    for (int64_t i = 0; i < c->n_images && st == LT_OK; i++) {
+        const char *path;
+        st = find_image(e, c, i, arena, &path);
+    }
+    if (st != LT_OK)
+        lt_record_note(place);
+    return st;
+}
+
+static lt_status count_images(encoding *s)
+{
+    const lt_encode_opts *o = &s->e->opts;
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(s->arena, (size_t)s->c->n_images * sizeof(lt_media), &memory));
+    s->images = memory;
+    for (int64_t i = 0; i < s->c->n_images; i++) {
+        lt_media *m = &s->images[i];
+        if (!o->grid_of)
+            return LT_FAIL(LT_ERR_UNSUPPORTED,
+                           "the record has images, and nobody here reads images");
+        LT_TRY(find_image(s->e, s->c, i, s->arena, &m->path));
+        m->kind = LT_MEDIA_IMAGE;
+        LT_TRY(o->grid_of(o->grid_ctx, m->path, &m->grid));
+        const int64_t merge = o->render.merge;
+        if (m->grid.t < 1 || m->grid.h < merge || m->grid.w < merge ||
+            lt_grid_tokens(m->grid, merge) > INT32_MAX / 2)
+            return LT_FAIL(LT_ERR_SHAPE, "%s: a grid of %lld x %lld x %lld patches cannot be",
+                           m->path, (long long)m->grid.t, (long long)m->grid.h,
+                           (long long)m->grid.w);
+    }
+    return LT_OK;
+}
+
+static lt_status render(encoding *s)
+{
+    const lt_conversation *c = s->c;
+    const lt_renderer *r = s->e->renderer;
+    lt_media_cursor media = {s->images, c->n_images, 0};
+    for (int64_t i = 0; i + 1 < c->n_turns; i += 2) {
+        pair p = {.source = s->ids.n};
+        if (i == 0)
+            LT_TRY(lt_render_system(r, c->system, c->tools, &s->ids));
+        LT_TRY(lt_render_turn(r, &c->turns[i], i / 2, &media, &s->ids, &s->places));
+        p.target = s->ids.n;
+        LT_TRY(lt_render_thought(r, c->turns[i + 1].text, &s->ids));
+        LT_TRY(lt_render_turn(r, &c->turns[i + 1], i / 2, &media, &s->ids, &s->places));
+        p.end = s->ids.n;
+        LT_TRY(lt_vec_push(&s->pairs, &p));
+    }
+    return LT_OK;
+}
+
+// Share cutoff_len out over the pairs, from the front, or with mask_history from the back. Returns
+// how many tokens stay.
+static int64_t share_out(encoding *s)
+{
+    const lt_encode_opts *o = &s->e->opts;
+    int64_t total = 0;
+    for (int64_t k = 0; k < s->pairs.n && total < o->cutoff_len; k++) {
+        pair *p = &LT_AT(&s->pairs, pair, o->mask_history ? s->pairs.n - 1 - k : k);
+        lt_cut_lengths(p->target - p->source, p->end - p->target, o->cutoff_len - total,
+                       &p->keep_source, &p->keep_target);
+        p->masked = o->mask_history && k > 0;
+        total += p->keep_source + p->keep_target;
+    }
+    return total;
+}
+
+static void put_run(const encoding *s, int64_t from, int64_t n, bool train, int32_t *ids,
+                    int32_t *labels)
+{
+    if (n > 0)
+        memcpy(ids, (const int32_t *)s->ids.data + from, (size_t)n * sizeof *ids);
+    for (int64_t i = 0; i < n; i++)
+        labels[i] = train ? ids[i] : LT_IGNORE_LABEL;
+}
+
+static lt_status lay_out(encoding *s, lt_sample *out)
+{
+    const bool train_on_prompt = s->e->opts.train_on_prompt;
+    const int64_t n = share_out(s);
+    void *ids = NULL, *labels = NULL;
+    LT_TRY(lt_arena_take(s->arena, (size_t)n * sizeof(int32_t), &ids));
+    LT_TRY(lt_arena_take(s->arena, (size_t)n * sizeof(int32_t), &labels));
+    int64_t at = 0;
+    for (int64_t k = 0; k < s->pairs.n; k++) {
+        const pair *p = &LT_AT(&s->pairs, pair, k);
+        put_run(s, p->source, p->keep_source, train_on_prompt, (int32_t *)ids + at,
+                (int32_t *)labels + at);
+        at += p->keep_source;
+        put_run(s, p->target, p->keep_target, !p->masked, (int32_t *)ids + at,
+                (int32_t *)labels + at);
+        at += p->keep_target;
+    }
+    LT_ASSERT(at == n);
+    *out = (lt_sample){.ids = ids, .labels = labels, .n = n};
+    return LT_OK;
+}
+
+// How many tokens of [from, from + n) of the rendering stay.
+static int64_t kept(const encoding *s, int64_t from, int64_t n)
+{
+    for (int64_t k = 0; k < s->pairs.n; k++) {
+        const pair *p = &LT_AT(&s->pairs, pair, k);
+        if (from >= p->end)
+            continue;
+        const int64_t stop =
+            from < p->target ? p->source + p->keep_source : p->target + p->keep_target;
+        return lt_min_i64(lt_max_i64(stop - from, 0), n);
+    }
+    return 0;
+}
+
+static lt_status place_images(encoding *s, lt_sample *out, lt_cut *cut)
+{
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(s->arena, (size_t)s->places.n * sizeof(lt_media), &memory));
+    lt_media *media = memory;
+    *cut = (lt_cut){.full_len = s->ids.n};
+    for (int64_t i = 0; i < s->places.n; i++) {
+        const lt_media_place *p = &LT_AT(&s->places, lt_media_place, i);
+        const int64_t pads = kept(s, p->start + 1, p->n_pads), start = kept(s, p->start, 1);
+        if (pads > 0)
+            media[out->n_media++] = s->images[p->index];
+        if (pads == p->n_pads)
+            continue;
+        if (start == 0) {
+            cut->lost_images++;
+            continue;
+        }
+        cut->cut_images++;
+        if (s->e->opts.refuse_cut_images)
+            return LT_FAIL(LT_ERR_DATA,
+                           "cutoff_len %lld cuts through image %lld (%s, %lld tokens; the record "
+                           "has %lld in all): raise "
+                           "cutoff_len, or lower image_max_pixels",
+                           (long long)s->e->opts.cutoff_len, (long long)p->index + 1,
+                           s->images[p->index].path, (long long)p->n_pads, (long long)s->ids.n);
+    }
+    out->media = media;
+    return LT_OK;
+}
+
+static lt_status encode(encoding *s, lt_sample *out, lt_cut *cut)
+{
+    LT_ASSERT(!s->c->dropped);
+    LT_TRY(check_counts(s->e, s->c));
+    LT_TRY(count_images(s));
+    LT_TRY(render(s));
+    LT_TRY(lay_out(s, out));
+    return place_images(s, out, cut);
+}
+
+lt_status lt_encode(const lt_encoder *e, const lt_conversation *c, lt_record_place place,
+                    lt_arena *arena, lt_sample *out, lt_cut *cut)
+{
+    encoding s = {.e = e,
+                  .c = c,
+                  .arena = arena,
+                  .ids = LT_VEC_OF(int32_t),
+                  .places = LT_VEC_OF(lt_media_place),
+                  .pairs = LT_VEC_OF(pair)};
+    lt_sample sample = {0};
+    lt_cut lost;
+    const lt_status st = encode(&s, &sample, &lost);
+    lt_vec_deinit(&s.ids);
+    lt_vec_deinit(&s.places);
+    lt_vec_deinit(&s.pairs);
+    if (st != LT_OK) {
+        lt_record_note(place);
+        return st;
+    }
+    sample.file = place.file;
+    sample.record = place.record;
+    *out = sample;
+    if (cut)
+        *cut = lost;
+    return LT_OK;
+}

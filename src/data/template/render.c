@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// From turns to ids: fill a slot, cut it at the media tags, tokenise the text between them.
+#include "data/template/template.h"
+#include <string.h>
+
+struct lt_renderer {
+    lt_renderer_opts opts;
+    lt_template_ids ids;
+    lt_vec thought; // int32_t: the empty thought
+};
+
+static const char CONTENT[] = "{{content}}", INDEX[] = "{{idx}}";
+
+lt_renderer_opts lt_renderer_opts_default(void)
+{
+    return (lt_renderer_opts){.merge = 2, .image_tag = "<image>", .video_tag = "<video>"};
+}
+
+static lt_status id_of(const lt_renderer_opts *o, const char *token, int32_t *id)
+{
+    *id = -1;
+    if (token && !lt_tokenizer_id(o->tokenizer, token, id))
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "the template %s needs the token %s, which the tokenizer does not have",
+                       o->chat->name, token);
+    return LT_OK;
+}
+
+static lt_status encode(const lt_renderer *r, const char *text, size_t len, lt_vec *ids)
+{
+    return lt_tokenizer_encode(r->opts.tokenizer, text, len,
+                               r->opts.split_special_tokens ? LT_SPLIT_SPECIAL : 0, ids);
+}
+
+static lt_status fill(lt_renderer *r)
+{
+    const lt_renderer_opts *o = &r->opts;
+    const lt_template *t = o->chat;
+    LT_TRY(id_of(o, t->stop, &r->ids.stop));
+    LT_TRY(id_of(o, t->pad, &r->ids.pad));
+    LT_TRY(id_of(o, t->vision_start, &r->ids.vision.vision_start));
+    LT_TRY(id_of(o, t->vision_end, &r->ids.vision_end));
+    LT_TRY(id_of(o, t->image_pad, &r->ids.vision.image_pad));
+    LT_TRY(id_of(o, t->video_pad, &r->ids.vision.video_pad));
+    if (t->reasoning)
+        LT_TRY(encode(r, t->empty_thought, strlen(t->empty_thought), &r->thought));
+    return LT_OK;
+}
+
+lt_status lt_renderer_create(const lt_renderer_opts *opts, lt_renderer **out)
+{
+    LT_ASSERT(opts->tokenizer && opts->chat && opts->merge > 0);
+    LT_ASSERT(opts->image_tag[0] && opts->video_tag[0]);
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, sizeof(lt_renderer), "the template"));
+    lt_renderer *r = memory;
+    *r = (lt_renderer){.opts = *opts, .thought = LT_VEC_OF(int32_t)};
+    const lt_status st = fill(r);
+    if (st != LT_OK) {
+        lt_renderer_destroy(r);
+        return st;
+    }
+    *out = r;
+    return LT_OK;
+}
+
+void lt_renderer_destroy(lt_renderer *r)
+{
+    if (r)
+        lt_vec_deinit(&r->thought);
+    lt_mem_free(r);
+}
+
+const lt_template_ids *lt_renderer_ids(const lt_renderer *r)
+{
+    return &r->ids;
+}
+
+// The first place of `word` in text, or NULL.
+static const char *find(lt_span text, const char *word)
+{
+    return text.len > 0 ? memmem(text.s, text.len, word, strlen(word)) : NULL;
+}
+
+static lt_span behind(lt_span text, const char *place)
+{
+    return (lt_span){place, text.len - (size_t)(place - text.s)};
+}
+
+const char *lt_literal_in(const lt_renderer *r, lt_span text)
+{
+    const lt_template *t = r->opts.chat;
+    if (t->image_pad && find(text, t->image_pad))
+        return t->image_pad;
+    return t->video_pad && find(text, t->video_pad) ? t->video_pad : NULL;
+}
+
+lt_status lt_refuse_literal(const char *token)
+{
+    return LT_FAIL(LT_ERR_DATA,
+                   "the text itself spells %s, where the model would look for a picture: take it "
+                   "out, or write it otherwise",
+                   token);
+}
+
+int64_t lt_count_tag(lt_span text, const char *tag)
+{
+    int64_t n = 0;
+    for (const char *at = find(text, tag); at; at = find(text, tag)) {
+        text = behind(text, at + strlen(tag));
+        n++;
+    }
+    return n;
+}
+
+// What stands in a slot, or in a preamble, before and behind its placeholder.
+static void halves(const char *slot, const char *mark, lt_span *before, lt_span *after)
+{
+    const char *at = strstr(slot, mark);
+    LT_ASSERT(at);
+    *before = (lt_span){slot, (size_t)(at - slot)};
+    *after = (lt_span){at + strlen(mark), strlen(at + strlen(mark))};
+}
+
+static lt_status append(lt_buf *buf, lt_span text)
+{
+    return lt_buf_append(buf, text.s, text.len);
+}
+
+static lt_status system_text(const lt_template *t, lt_span system, lt_span tools, lt_buf *text)
+{
+    lt_span before, after;
+    halves(t->system, CONTENT, &before, &after);
+    LT_TRY(append(text, before));
+    if (!lt_span_empty(tools)) {
+        lt_span head, tail;
+        halves(t->tool_preamble, "%s", &head, &tail);
+        LT_TRY(append(text, head));
+        LT_TRY(append(text, tools));
+        LT_TRY(append(text, tail));
+        if (!lt_span_empty(system))
+            LT_TRY(lt_buf_text(text, "\n\n"));
+    }
+    LT_TRY(append(text, system));
+    return append(text, after);
+}
+
+lt_status lt_render_system(const lt_renderer *r, lt_span system, lt_span tools, lt_vec *ids)
+{
+    const lt_template *t = r->opts.chat;
+    if (lt_span_empty(system) && t->default_system)
+        system = (lt_span){t->default_system, strlen(t->default_system)};
+    if (!t->tool_preamble)
+        tools = (lt_span){0};
+    if (lt_span_empty(system) && lt_span_empty(tools))
+        return LT_OK;
+    lt_buf text = {0};
+    lt_status st = system_text(t, system, tools, &text);
+    if (st == LT_OK)
+        st = encode(r, text.data, text.len, ids);
+    lt_buf_deinit(&text);
+    return st;
+}
+
+// The slot filled. A user's first {{idx}} becomes the number of the pair, wherever it comes from.
+static lt_status fill_slot(const char *slot, const lt_turn *turn, int64_t pair, lt_buf *text)
+{
+    lt_span before, after;
+    halves(slot, CONTENT, &before, &after);
+    LT_TRY(append(text, before));
+    const char *index = turn->role == LT_ROLE_USER ? find(turn->text, INDEX) : NULL;
+    if (index) {
+        LT_TRY(lt_buf_append(text, turn->text.s, (size_t)(index - turn->text.s)));
+        LT_TRY(lt_buf_printf(text, "%lld", (long long)pair));
+        LT_TRY(append(text, behind(turn->text, index + strlen(INDEX))));
+    } else {
+        LT_TRY(append(text, turn->text));
+    }
+    return append(text, after);
+}
+
+// Ids of a text without media tags.
+static lt_status encode_text(const lt_renderer *r, lt_span text, lt_vec *ids)
+{
+    const int64_t from = ids->n;
+    if (lt_span_empty(text))
+        return LT_OK;
+    LT_TRY(encode(r, text.s, text.len, ids));
+    if (r->opts.literals == LT_LITERAL_KEEP)
+        return LT_OK;
+    for (int64_t i = from; i < ids->n; i++) {
+        const int32_t id = LT_AT(ids, int32_t, i);
+        if (id >= 0 && (id == r->ids.vision.image_pad || id == r->ids.vision.video_pad))
+            return lt_refuse_literal(lt_tokenizer_name(r->opts.tokenizer, id));
+    }
+    return LT_OK;
+}
+
+static lt_status put_image(const lt_renderer *r, lt_media_cursor *media, lt_vec *ids,
+                           lt_vec *places)
+{
+    if (media->next_image >= media->n_images)
+        return LT_FAIL(LT_ERR_DATA, "there are more %s tags than images (%lld)", r->opts.image_tag,
+                       (long long)media->n_images);
+    if (r->opts.split_special_tokens)
+        return LT_FAIL(
+            LT_ERR_UNSUPPORTED,
+            "split_special_tokens takes image tokens apart: it cannot be used with images");
+    const lt_media *image = &media->images[media->next_image];
+    const int64_t n = lt_grid_tokens(image->grid, r->opts.merge);
+    const lt_media_place place = {media->next_image++, ids->n, n};
+    LT_TRY(lt_vec_push(ids, &r->ids.vision.vision_start));
+    LT_TRY(lt_vec_resize(ids, ids->n + n));
+    for (int64_t i = ids->n - n; i < ids->n; i++)
+        LT_AT(ids, int32_t, i) = r->ids.vision.image_pad;
+    LT_TRY(lt_vec_push(ids, &r->ids.vision_end));
+    return places ? lt_vec_push(places, &place) : LT_OK;
+}
+
+static lt_status encode_filled(const lt_renderer *r, lt_span text, lt_media_cursor *media,
+                               lt_vec *ids, lt_vec *places)
+{
+    if (r->opts.chat->media == LT_PLUGIN_NONE)
+        return encode_text(r, text, ids);
+    if (find(text, r->opts.video_tag))
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: videos are not supported yet", r->opts.video_tag);
+    for (const char *at = find(text, r->opts.image_tag); at; at = find(text, r->opts.image_tag)) {
+        LT_TRY(encode_text(r, (lt_span){text.s, (size_t)(at - text.s)}, ids));
+        LT_TRY(put_image(r, media, ids, places));
+        text = behind(text, at + strlen(r->opts.image_tag));
+    }
+    return encode_text(r, text, ids);
+}
+
+lt_status lt_render_turn(const lt_renderer *r, const lt_turn *turn, int64_t pair,
+                         lt_media_cursor *media, lt_vec *ids, lt_vec *places)
+{
+    const char *slot = r->opts.chat->slots[turn->role];
+    if (!slot)
+        return LT_FAIL(LT_ERR_DATA, "the template %s has no place for a %s turn",
+                       r->opts.chat->name, lt_role_name(turn->role));
+    lt_buf text = {0};
+    lt_status st = fill_slot(slot, turn, pair, &text);
+    if (st == LT_OK)
+        st = encode_filled(r, (lt_span){text.data, text.len}, media, ids, places);
+    lt_buf_deinit(&text);
+    return st;
+}
+
+lt_status lt_render_thought(const lt_renderer *r, lt_span answer, lt_vec *ids)
+{
+    const lt_template *t = r->opts.chat;
+    if (!t->reasoning || find(answer, t->thought[0]) || find(answer, t->thought[1]))
+        return LT_OK;
+    return lt_vec_append(ids, r->thought.data, r->thought.n);
+}
