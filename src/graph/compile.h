@@ -88,10 +88,12 @@ void lt_compiled_destroy(lt_compiled *c);
 /** One line per instruction with places and bytes. */
 LT_NODISCARD lt_status lt_compiled_print(const lt_compiled *c, lt_buf *out);
 
-/** Called after a kernel whose output has a name (lt_name), on device memory. */
+/** Who looks on: `fn` is called after a kernel whose output has a name (lt_name), on device memory. */
 typedef struct lt_tap {
     lt_status (*fn)(void *ctx, const char *block, const char *value, const lt_tensor *t);
     void *ctx;
+    /* NULL: nobody measures. After every kernel: its arguments and seconds (the CPU's wall clock; a GPU's issue time) */
+    void (*timed)(void *ctx, const char *block, const lt_op_args *a, lt_pass pass, double seconds);
 } lt_tap;
 
 /** What a pass of a compiled block runs on. Tensors carry real shapes and memory. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a pass of a compiled block on real sizes: shape rules again, addresses from the layout, then kernel after kernel.
+#include "base/log.h"
 #include "graph/compile.h"
 #include "graph/differentiate.h"
 
@@ -140,6 +141,16 @@ static lt_status tap(const frame *f, const lt_instr *x)
     return LT_OK;
 }
 
+static lt_status call(const frame *f, lt_kernel kernel, const lt_op_args *a, lt_pass pass)
+{
+    if (!f->b->tap || !f->b->tap->timed)
+        return kernel(a);
+    const double begin = lt_clock_now();
+    const lt_status st = kernel(a);
+    f->b->tap->timed(f->b->tap->ctx, f->b->block_name, a, pass, lt_clock_now() - begin);
+    return st;
+}
+
 static lt_status launch(const frame *f, const lt_instr *x)
 {
     const lt_kernel kernel = lt_op_kernel(x->def, f->b->device->backend, x->pass);
@@ -159,7 +170,7 @@ static lt_status launch(const frame *f, const lt_instr *x)
         a.out[i] = x->out[i] == LT_NONE ? NULL : &f->t[x->out[i]];
         a.dout[i] = x->dout[i] == LT_NONE ? NULL : &f->t[x->dout[i]];
     }
-    LT_TRY(kernel(&a));
+    LT_TRY(call(f, kernel, &a, x->pass));
     return tap(f, x);
 }
 
