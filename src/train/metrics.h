@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run writes about itself: metrics.jsonl, one object a step, and loss.svg at the end.
+#ifndef LT_TRAIN_METRICS_H
+#define LT_TRAIN_METRICS_H
+
+#include "base/log.h"
+#include "base/text.h"
+
+/** One step, all of this rank. */
+typedef struct lt_step_metrics {
+    int64_t iteration, consumed_samples, tokens, targets, patches;
+    double loss, grad_norm, lr;
+    double step_s, wait_s, update_s; /* whole step; waiting for data; the optimizer */
+    double tokens_per_s, model_flops, mfu; /* mfu: share of the measured matrix-product rate; NaN: not measured */
+    int64_t memory_bytes; /* device pool */
+} lt_step_metrics;
+
+typedef struct lt_metrics lt_metrics;
+/** Appends to DIR/metrics.jsonl (made if need be). A resumed run drops lines past `iteration`. */
+LT_NODISCARD lt_status lt_metrics_open(const char *dir, int64_t iteration, lt_metrics **out);
+LT_NODISCARD lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s);
+LT_NODISCARD lt_status lt_metrics_validation(lt_metrics *m, int64_t iteration, double loss);
+/** Draws DIR/loss.svg from all steps seen, flushes, closes. Accepts NULL. */
+LT_NODISCARD lt_status lt_metrics_close(lt_metrics *m);
+#endif

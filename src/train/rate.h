@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrix-product rate that MFU is a share of, measured in the run itself.
+#ifndef LT_TRAIN_RATE_H
+#define LT_TRAIN_RATE_H
+
+#include "device/device.h"
+
+/**
+ * FLOP/s of a 2048^3 product of random numbers in that dtype, all threads, the best of a few. NaN where the device or dtype has no
+ * way to measure it.
+ */
+LT_NODISCARD lt_status lt_matmul_rate(lt_device *device, lt_dtype dtype, double *out);
+#endif

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The print at the start of a run.
+#include "train/start.h"
+
+#include "device/gemm.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static lt_status print_parameters(const lt_engine *e, lt_buf *out)
+{
+    lt_vec rows = LT_VEC_OF(lt_param_count);
+    lt_status st = lt_model_count(e->model, &rows);
+    for (int64_t i = 0; st == LT_OK && i < rows.n; i++) {
+        const lt_param_count *r = &LT_AT(&rows, lt_param_count, i);
+        st = lt_buf_printf(out, "\n  %-28s %10s trained %10s frozen", r->module, lt_count_text(r->trainable).s, lt_count_text(r->frozen).s);
+    }
+    lt_vec_deinit(&rows);
+    return st;
+}
+
+static lt_status print_optimizer(const lt_engine *e, const lt_schedule *s, lt_buf *out)
+{
+    static const char *const decays[] = {"constant", "linear", "cosine"};
+    static const char *const losses[] = {"raw", "default", "per_sample_loss", "per_token_loss"};
+    const lt_cfg_training *t = &e->cfg->training;
+    LT_TRY(lt_buf_printf(out, "\nAdamW: lr %g (%s, %lld steps, warm-up %g), weight decay %g on every parameter, betas %g %g, eps %g, clip %g",
+                         s->lr, decays[s->decay], (long long)s->steps, s->warmup_ratio, t->weight_decay, t->adam_beta1, t->adam_beta2,
+                         t->adam_eps, t->clip_grad));
+    return lt_buf_printf(out, "\nloss %s; micro-batch %lld x %lld accumulated", losses[e->cfg->features.loss_cfg.loss_type],
+                         (long long)t->micro_batch_size, (long long)t->gradient_accumulation_steps);
+}
+
+lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_schedule *schedule, const lt_progress *progress, double matmul_rate,
+                        lt_buf *out)
+{
+    static const char *const policies[] = {"keep", "lean", "full"};
+    LT_TRY(lt_buf_printf(out, "%s: %s, compute %s", e->device->name, e->device->description, lt_dtype_name(e->compute)));
+    if (isfinite(matmul_rate))
+        LT_TRY(lt_buf_printf(out, ", matrix products at %.1f GFLOP/s (%s)", matmul_rate * 1e-9, lt_cpu_gemm_name()));
+    LT_TRY(lt_buf_printf(out, "\nmodel %s from %s: %s parameters, %s trained", e->model->config.model_type,
+                         e->run ? e->run->dir : "random weights", lt_count_text(lt_model_total(e->model, false)).s,
+                         lt_count_text(lt_model_total(e->model, true)).s));
+    LT_TRY(print_parameters(e, out));
+    LT_TRY(print_optimizer(e, schedule, out));
+    LT_TRY(lt_buf_text(out, "\ndata: "));
+    LT_TRY(lt_source_print(source, out));
+    int64_t blocks[LT_N_POLICIES] = {0};
+    for (int32_t b = 0; b < e->model->n_blocks; b++)
+        blocks[e->policy[b]]++;
+    LT_TRY(lt_buf_text(out, "\nsaved values:"));
+    for (int p = 0; p < LT_N_POLICIES; p++)
+        if (blocks[p] > 0)
+            LT_TRY(lt_buf_printf(out, " %s in %lld blocks", policies[p], (long long)blocks[p]));
+    LT_TRY(lt_buf_printf(out, "; state %s", lt_bytes_text(lt_exec_memory_of(e->exec).state).s));
+    if (progress->iteration > 0)
+        LT_TRY(lt_buf_printf(out, "\nresuming after step %lld (%lld samples)", (long long)progress->iteration, (long long)progress->consumed));
+    return LT_OK;
+}
+
+lt_status lt_run_directory(const lt_config *cfg, char *out, size_t bytes)
+{
+    const char *dir = cfg->lathe.run_dir ? cfg->lathe.run_dir : cfg->training.save ? cfg->training.save : "runs";
+    const int n = snprintf(out, bytes, "%s", dir);
+    if (n < 0 || (size_t)n >= bytes)
+        return LT_FAIL(LT_ERR_CONFIG, "lathe.run_dir: the path is longer than %zu bytes", bytes - 1);
+    return LT_OK;
+}

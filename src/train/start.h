@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run says of itself before its first step, and where it writes.
+#ifndef LT_TRAIN_START_H
+#define LT_TRAIN_START_H
+
+#include "optim/schedule.h"
+#include "train/source.h"
+#include "train/weights.h"
+
+/** Device, parameters by module, rates, data, loss, memory: one fact a line. */
+LT_NODISCARD lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_schedule *schedule, const lt_progress *progress,
+                                     double matmul_rate, lt_buf *out);
+/** lathe.run_dir, else training.save, else runs/. errors: LT_ERR_CONFIG when it does not fit `bytes` */
+LT_NODISCARD lt_status lt_run_directory(const lt_config *cfg, char *out, size_t bytes);
+#endif

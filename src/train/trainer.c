@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop.
+#include "train/trainer.h"
+
+#include "optim/schedule.h"
+#include "train/feed.h"
+#include "train/judge.h"
+#include "train/log_line.h"
+#include "train/metrics.h"
+#include "train/rate.h"
+#include "train/source.h"
+#include "train/start.h"
+#include "train/weights.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+// All that lives during a run.
+typedef struct trainer {
+    const lt_config *cfg;
+    const lt_train_sinks *sinks;
+    const lt_log *log;
+    lt_engine *engine;
+    lt_source *source, *validation; /* validation: NULL when there is none */
+    lt_sampler *sampler;
+    lt_loader *loader;
+    lt_metrics *metrics;
+    lt_schedule schedule;
+    lt_progress progress;
+    int64_t n_micro, global_batch;
+    double matmul_rate;     /* FLOP/s measured at the start; NaN: not measured */
+    const lt_batch **batch; /* [n_micro] */
+    lt_batch_view *view;    /* [n_micro] */
+    float **kappa;          /* [n_micro] */
+    int64_t *kappa_room;
+    double begin_s, elapsed_s; /* start of the first step; step time since the last log line */
+    int64_t unlogged;
+    bool warned_silent;
+    int64_t last_saved;
+    lt_train_summary *out;
+} trainer;
+
+static lt_loss_type loss_type(const lt_config *cfg)
+{
+    static const lt_loss_type types[] = {[LT_CFG_LOSS_RAW] = LT_LOSS_RAW,
+                                         [LT_CFG_LOSS_DEFAULT] = LT_LOSS_DEFAULT,
+                                         [LT_CFG_LOSS_PER_SAMPLE] = LT_LOSS_PER_SAMPLE,
+                                         [LT_CFG_LOSS_PER_TOKEN] = LT_LOSS_PER_TOKEN};
+    return types[cfg->features.loss_cfg.loss_type];
+}
+
+static void say(const trainer *t, const lt_buf *text)
+{
+    if (t->sinks->line && text->data)
+        t->sinks->line(t->sinks->ctx, text->data);
+}
+
+/* ---- opening ---- */
+
+static lt_status open_data(trainer *t)
+{
+    const lt_cfg_data *d = &t->cfg->data;
+    LT_TRY(lt_source_open(t->cfg, &d->dataset_param, NULL, t->engine->model, t->engine->pool, t->log, &t->source));
+    if (t->cfg->training.val_interval > 0 && d->val_dataset_param.given)
+        LT_TRY(lt_source_open(t->cfg, &d->val_dataset_param, NULL, t->engine->model, t->engine->pool, t->log, &t->validation));
+    lt_sampler_opts o = lt_sampler_opts_default();
+    o.n_samples = lt_source_count(t->source);
+    o.micro_batch = t->cfg->training.micro_batch_size;
+    o.shuffle = d->dataloader_param.shuffle;
+    o.data_sharding = d->dataloader_param.data_sharding;
+    o.consumed = t->progress.cursor;
+    LT_TRY(lt_sampler_create(&o, t->log, &t->sampler));
+    lt_loader_opts l = lt_source_loader(t->source);
+    l.max_held = t->n_micro;
+    l.prefetch = lt_max_i64(2, t->n_micro);
+    return lt_loader_create(&l, t->sampler, &t->loader);
+}
+
+static lt_status set_schedule(trainer *t)
+{
+    const lt_cfg_training *c = &t->cfg->training;
+    int64_t steps = c->train_iters;
+    if (c->train_epochs != LT_CFG_NONE) {
+        steps = c->train_epochs * (lt_source_count(t->source) / t->global_batch);
+        if (steps == 0)
+            return LT_FAIL(LT_ERR_CONFIG, "training.train_epochs: %lld samples are fewer than one global batch of %lld",
+                           (long long)lt_source_count(t->source), (long long)t->global_batch);
+    }
+    static const lt_decay decays[] = {
+        [LT_CFG_CONSTANT] = LT_DECAY_CONSTANT, [LT_CFG_LINEAR] = LT_DECAY_LINEAR, [LT_CFG_COSINE] = LT_DECAY_COSINE};
+    t->schedule = (lt_schedule){.decay = decays[c->lr_decay_style],
+                                .lr = c->lr,
+                                .lr_min = c->lr_min,
+                                .lr_start = c->lr_start,
+                                .warmup_ratio = c->lr_warmup_ratio,
+                                .decay_ratio = c->lr_decay_ratio,
+                                .steps = steps};
+    return LT_OK;
+}
+
+static lt_status take_tables(trainer *t)
+{
+    const size_t n = (size_t)t->n_micro;
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(lt_batch *), &memory));
+    t->batch = memory;
+    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(lt_batch_view), &memory));
+    t->view = memory;
+    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(float *), &memory));
+    t->kappa = memory;
+    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(int64_t), &memory));
+    t->kappa_room = memory;
+    return LT_OK;
+}
+
+static lt_status open_run(trainer *t)
+{
+    const lt_engine_opts o = {.training = true, .weights = true};
+    LT_TRY(lt_engine_open(t->cfg, &o, t->log, &t->engine));
+    LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
+    t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
+    t->n_micro = t->cfg->training.gradient_accumulation_steps;
+    t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
+    LT_TRY(take_tables(t));
+    LT_TRY(open_data(t));
+    LT_TRY(set_schedule(t));
+    LT_TRY(lt_run_directory(t->cfg, t->out->run_dir, sizeof t->out->run_dir));
+    LT_TRY(lt_metrics_open(t->out->run_dir, t->progress.iteration, &t->metrics));
+    LT_TRY(lt_matmul_rate(t->engine->device, t->engine->compute, &t->matmul_rate));
+    lt_buf text = {0};
+    lt_status st = lt_start_text(t->engine, t->source, &t->schedule, &t->progress, t->matmul_rate, &text);
+    if (st == LT_OK)
+        LT_INFO(t->log, "start", "%s", text.data);
+    lt_buf_clear(&text);
+    if (st == LT_OK && t->engine->run && t->engine->run->state) {
+        st = lt_loaded_line_text(t->engine->run->dir, &text);
+        if (st == LT_OK)
+            say(t, &text);
+    }
+    lt_buf_deinit(&text);
+    return st;
+}
+
+static lt_status close_run(trainer *t, lt_status st)
+{
+    lt_loader_destroy(t->loader);
+    lt_sampler_destroy(t->sampler);
+    lt_source_close(t->source);
+    lt_source_close(t->validation);
+    const lt_status closed = lt_metrics_close(t->metrics);
+    for (int64_t i = 0; t->kappa && i < t->n_micro; i++)
+        lt_mem_free(t->kappa[i]);
+    lt_engine_close(t->engine);
+    return st != LT_OK ? st : closed;
+}
+
+/* ---- one step ---- */
+
+static lt_status want_kappa(trainer *t, int64_t i, int64_t n)
+{
+    if (n <= t->kappa_room[i] && t->kappa[i])
+        return LT_OK;
+    void *memory = t->kappa[i];
+    const lt_status st = lt_mem_resize(&memory, (size_t)lt_max_i64(n, 1) * sizeof(float), "loss weights");
+    t->kappa[i] = memory;
+    t->kappa_room[i] = n;
+    return st;
+}
+
+static lt_status fetch(trainer *t)
+{
+    for (int64_t i = 0; i < t->n_micro; i++)
+        LT_TRY(lt_loader_acquire(t->loader, &t->batch[i]));
+    const lt_loss_counts counts = lt_count_losses(t->batch, t->n_micro);
+    if (counts.targets == 0 && !t->warned_silent) {
+        t->warned_silent = true;
+        LT_WARN(t->log, "data", "step %lld has no token that carries loss: its loss is 0 and it teaches nothing (template, mask_history, cutoff_len?)",
+                (long long)t->progress.iteration + 1);
+    }
+    for (int64_t i = 0; i < t->n_micro; i++) {
+        LT_TRY(want_kappa(t, i, t->batch[i]->n_targets));
+        lt_loss_weights(loss_type(t->cfg), t->batch, t->n_micro, &counts, i, t->kappa[i]);
+        t->view[i] = lt_feed_view(t->batch[i], t->kappa[i]);
+    }
+    return LT_OK;
+}
+
+static void release(trainer *t)
+{
+    for (int64_t i = 0; i < t->n_micro; i++)
+        if (t->batch[i])
+            lt_loader_release(t->loader, t->batch[i]);
+    memset(t->batch, 0, (size_t)t->n_micro * sizeof t->batch[0]);
+}
+
+static lt_status check_finite(const trainer *t, const lt_step_result *r)
+{
+    if (isfinite(r->loss) && isfinite(r->grad_norm))
+        return LT_OK;
+    return LT_FAIL(LT_ERR_NUMERIC,
+                   "step %lld: loss is %g and the gradient norm %g: the run stops, and nothing is saved over the last good checkpoint "
+                   "(a lower training.lr, or training.clip_grad, usually helps)",
+                   (long long)t->progress.iteration, r->loss, r->grad_norm);
+}
+
+static lt_status log_step(trainer *t, const lt_step_result *r, double lr)
+{
+    if (t->progress.iteration % t->cfg->training.log_interval != 0)
+        return LT_OK;
+    const lt_step_line line = {.unix_seconds = (int64_t)time(NULL),
+                               .iteration = t->progress.iteration,
+                               .n_iterations = t->schedule.steps,
+                               .consumed_samples = t->progress.consumed,
+                               .elapsed_ms = t->elapsed_s * 1e3 / (double)t->unlogged,
+                               .lr = lr,
+                               .global_batch = t->global_batch,
+                               .loss = r->loss,
+                               .grad_norm = r->grad_norm};
+    t->elapsed_s = 0.0;
+    t->unlogged = 0;
+    lt_buf text = {0};
+    const lt_status st = lt_step_line_text(&line, &text);
+    if (st == LT_OK)
+        say(t, &text);
+    lt_buf_deinit(&text);
+    return st;
+}
+
+static lt_status log_memory(trainer *t)
+{
+    const lt_exec_memory m = lt_exec_memory_of(t->engine->exec);
+    const lt_memory_line line = {.iterations = 2,
+                                 .allocated = m.state,
+                                 .max_allocated = m.state + m.step_used,
+                                 .reserved = m.state + m.step,
+                                 .max_reserved = m.state + m.step};
+    lt_buf text = {0};
+    const lt_status st = lt_memory_line_text(&line, &text);
+    if (st == LT_OK)
+        say(t, &text);
+    lt_buf_deinit(&text);
+    return st;
+}
+
+static lt_status record(trainer *t, const lt_step_result *r, double lr, double step_s, double wait_s, double update_s)
+{
+    lt_step_metrics s = {.iteration = t->progress.iteration,
+                         .consumed_samples = t->progress.consumed,
+                         .loss = r->loss,
+                         .grad_norm = r->grad_norm,
+                         .lr = lr,
+                         .step_s = step_s,
+                         .wait_s = wait_s,
+                         .update_s = update_s};
+    lt_work work = {0};
+    for (int64_t i = 0; i < t->n_micro; i++) {
+        s.tokens += t->batch[i]->n_tokens;
+        s.targets += t->batch[i]->n_targets;
+        s.patches += t->batch[i]->n_patches;
+        lt_work_add(&work, &t->view[i]);
+    }
+    const lt_exec_memory m = lt_exec_memory_of(t->engine->exec);
+    s.memory_bytes = m.state + m.step;
+    s.model_flops = lt_model_flops(t->engine->model, &work).step;
+    s.tokens_per_s = (double)s.tokens / step_s;
+    s.mfu = s.model_flops / step_s / t->matmul_rate;
+    if (t->sinks->status) {
+        const lt_train_status status = {.iteration = t->progress.iteration,
+                                        .n_iterations = t->schedule.steps,
+                                        .first_iteration = t->progress.iteration,
+                                        .seconds = lt_clock_now() - t->begin_s,
+                                        .loss = r->loss,
+                                        .tokens_per_s = s.tokens_per_s,
+                                        .mfu = s.mfu,
+                                        .wait_share = wait_s / step_s};
+        t->sinks->status(t->sinks->ctx, &status);
+    }
+    return lt_metrics_step(t->metrics, &s);
+}
+
+static lt_status one_step(trainer *t)
+{
+    const double begin = lt_clock_now(), waited = lt_loader_waited_s(t->loader);
+    const double updated = lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE];
+    const double lr = lt_schedule_lr(&t->schedule, t->progress.iteration);
+    lt_step_result r;
+    LT_TRY(fetch(t));
+    const double wait_s = lt_loader_waited_s(t->loader) - waited;
+    LT_TRY(lt_exec_step(t->engine->exec, t->view, t->n_micro, t->progress.iteration + 1, lr, NULL, &r));
+    t->progress.iteration++;
+    t->progress.consumed += t->global_batch;
+    t->progress.cursor = lt_loader_consumed(t->loader);
+    const double step_s = lt_clock_now() - begin;
+    t->elapsed_s += step_s;
+    t->unlogged++;
+    t->out->iterations = t->progress.iteration;
+    t->out->last_loss = r.loss;
+    if (isnan(t->out->first_loss))
+        t->out->first_loss = r.loss;
+    LT_TRY(log_step(t, &r, lr));
+    LT_TRY(record(t, &r, lr, step_s, wait_s, lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE] - updated));
+    release(t);
+    LT_TRY(check_finite(t, &r));
+    return t->progress.iteration == 2 ? log_memory(t) : LT_OK;
+}
+
+/* ---- between steps ---- */
+
+static lt_status save(trainer *t)
+{
+    if (!t->cfg->training.save || t->last_saved == t->progress.iteration)
+        return LT_OK;
+    char *dir = NULL;
+    LT_TRY(lt_weights_save(t->engine, &t->progress));
+    t->last_saved = t->progress.iteration;
+    LT_TRY(lt_run_dir(t->engine->arena, t->cfg->training.save, t->progress.iteration, &dir));
+    (void)snprintf(t->out->saved, sizeof t->out->saved, "%s", dir);
+    lt_buf text = {0};
+    const lt_status st = lt_saved_line_text(dir, &text);
+    if (st == LT_OK)
+        say(t, &text);
+    lt_buf_deinit(&text);
+    return st;
+}
+
+// The mean over micro-batches of their mean losses.
+static lt_status validate(trainer *t)
+{
+    double loss = 0.0;
+    int64_t steps = 0;
+    LT_TRY(lt_source_loss(t->validation, t->engine->exec, t->cfg->training.val_micro_batch_size, &loss, &steps));
+    lt_buf text = {0};
+    lt_status st = lt_validation_line_text((int64_t)time(NULL), t->progress.iteration, steps, loss, &text);
+    if (st == LT_OK)
+        say(t, &text);
+    lt_buf_deinit(&text);
+    return st == LT_OK ? lt_metrics_validation(t->metrics, t->progress.iteration, loss) : st;
+}
+
+static bool is_due(int64_t iteration, int64_t interval)
+{
+    return interval > 0 && iteration % interval == 0;
+}
+
+static lt_status loop(trainer *t)
+{
+    t->begin_s = lt_clock_now();
+    while (t->progress.iteration < t->schedule.steps) {
+        LT_TRY(one_step(t));
+        if (is_due(t->progress.iteration, t->cfg->training.save_interval))
+            LT_TRY(save(t));
+        if (t->validation && is_due(t->progress.iteration, t->cfg->training.val_interval))
+            LT_TRY(validate(t));
+        if (t->sinks->stop && atomic_load(t->sinks->stop)) {
+            t->out->stopped = t->progress.iteration < t->schedule.steps;
+            break;
+        }
+    }
+    return save(t);
+}
+
+lt_status lt_train(const lt_config *cfg, const lt_train_sinks *sinks, lt_train_summary *out)
+{
+    *out = (lt_train_summary){.first_loss = NAN, .last_loss = NAN};
+    trainer t = {.cfg = cfg, .sinks = sinks, .log = sinks->log, .out = out};
+    lt_status st = open_run(&t);
+    if (st == LT_OK)
+        st = loop(&t);
+    if (t.loader && t.batch)
+        release(&t);
+    return close_run(&t, st);
+}
