@@ -184,9 +184,11 @@ static lt_status open_parts(lt_engine *e, const lt_engine_opts *opts)
     LT_TRY(choose_policies(e));
     if (e->cfg)
         LT_TRY(scale_rates(e));
-    LT_TRY(create_units(e));
-    if (!opts->weights)
-        return LT_OK;
+    return create_units(e);
+}
+
+lt_status lt_engine_start(lt_engine *e, const lt_engine_opts *opts)
+{
     const lt_exec_opts o = lt_engine_exec_opts(e, opts);
     LT_TRY(lt_exec_create(&o, &e->exec));
     return fill_weights(e);

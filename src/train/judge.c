@@ -23,7 +23,7 @@ static lt_status encode_rows(lt_source *s, lt_arena *arena, int64_t first, int64
     LT_TRY(lt_arena_take(arena, (size_t)n * sizeof(lt_sample), &memory));
     *out = memory;
     for (int64_t i = 0; i < n; i++)
-        LT_TRY(lt_source_encode(s, first + i, arena, &(*out)[i]));
+        LT_TRY(lt_dataset_encode(lt_source_dataset(s), first + i, arena, &(*out)[i]));
     return LT_OK;
 }
 
@@ -50,7 +50,7 @@ lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch, doubl
     lt_status st = lt_arena_create(&r.arena, "validation");
     if (st == LT_OK)
         st = lt_batch_create(&r.batch);
-    for (int64_t i = 0, n = lt_source_count(s); st == LT_OK && i < n; i += micro_batch) {
+    for (int64_t i = 0, n = lt_dataset_rows(lt_source_dataset(s)); st == LT_OK && i < n; i += micro_batch) {
         double one = 0.0;
         st = batch_loss(&r, i, lt_min_i64(micro_batch, n - i), &one);
         sum += one;
@@ -89,7 +89,7 @@ static lt_status question_of(const judge *j, int64_t row, lt_arena *arena, const
 {
     lt_conversation c = {0};
     char *text = NULL;
-    LT_TRY(lt_source_conversation(j->s, row, arena, &c));
+    LT_TRY(lt_dataset_conversation(lt_source_dataset(j->s), row, arena, &c));
     const lt_span last = c.n_turns >= 2 ? c.turns[c.n_turns - 2].text : (lt_span){"", 0};
     LT_TRY(lt_arena_text(arena, last.s, last.len, &text));
     *out = text;
@@ -164,7 +164,7 @@ lt_status lt_judge(lt_source *s, lt_exec *exec, const lt_model *model, const lt_
     *out = (lt_judge_result){0};
     for (int32_t i = 0; i < model->config.n_eos; i++)
         stops[n_stops++] = model->config.eos[i];
-    stops[n_stops++] = lt_encoder_ids(lt_source_encoder(s))->stop;
+    stops[n_stops++] = lt_encoder_ids(lt_dataset_encoder(lt_source_dataset(s)))->stop;
     judge j = {.s = s, .o = opts, .out = out, .exec = exec,
                .generate = {.collate = lt_source_collate(s), .stops = stops, .n_stops = n_stops, .max_tokens = opts->max_tokens}};
     lt_arena *arena = NULL;

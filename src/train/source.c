@@ -4,9 +4,6 @@
 
 #include "base/file.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 struct lt_source {
     const lt_config *cfg;
     const lt_cfg_dataset *section;
@@ -14,14 +11,9 @@ struct lt_source {
     lt_arena *arena;
     lt_tokenizer *tokenizer;
     const lt_template *chat;
-    lt_encoder *encoder;
-    lt_records *records;
-    lt_attr attr;
+    lt_dataset *dataset;
     lt_image_processor processor;
     lt_collate_opts collate;
-    int64_t *rows; /* used rows */
-    int64_t n_rows;
-    _Atomic int64_t n_cut;
 };
 
 static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
@@ -94,7 +86,7 @@ static void set_collate(lt_source *s, const lt_model *model)
     c->pixel_dtype = LT_F32;
 }
 
-static lt_status open_encoder(lt_source *s, const lt_model *model)
+static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
     lt_encode_opts o = lt_encode_opts_default();
@@ -110,13 +102,13 @@ static lt_status open_encoder(lt_source *s, const lt_model *model)
     o.media_dir = b->dataset_dir;
     o.grid_of = grid_of;
     o.grid_ctx = s;
-    return lt_encoder_create(&o, &s->encoder);
+    return o;
 }
 
 // Tokens that the template writes and the model looks for must be the same ones.
 static lt_status check_ids(const lt_source *s, const lt_model *model)
 {
-    const lt_template_ids *ids = lt_encoder_ids(s->encoder);
+    const lt_template_ids *ids = lt_encoder_ids(lt_dataset_encoder(s->dataset));
     const struct {
         const char *name;
         int32_t ours, models;
@@ -132,84 +124,40 @@ static lt_status check_ids(const lt_source *s, const lt_model *model)
     return LT_OK;
 }
 
-/* ---- rows ---- */
-
-typedef struct scan {
-    lt_source *s;
-    bool *use; /* [rows] */
-} scan;
-
-enum { ROWS_AT_ONCE = 256 };
-
-static lt_status convert_row(const lt_source *s, int64_t row, lt_arena *arena, lt_conversation *out)
-{
-    json_t *record = NULL;
-    LT_TRY(lt_records_parse(s->records, row, &record));
-    const lt_status st = lt_convert(&s->attr, record, arena, out);
-    json_decref(record);
-    if (st != LT_OK)
-        lt_place_note(lt_records_place(s->records, row));
-    return st;
-}
-
-static lt_status scan_rows(void *ctx, int64_t piece, int thread)
-{
-    (void)thread;
-    const scan *k = ctx;
-    lt_arena *arena = NULL;
-    LT_TRY(lt_arena_create(&arena, "reading records"));
-    const int64_t end = lt_min_i64(lt_records_count(k->s->records), (piece + 1) * ROWS_AT_ONCE);
-    lt_status st = LT_OK;
-    for (int64_t i = piece * ROWS_AT_ONCE; st == LT_OK && i < end; i++) {
-        lt_conversation c = {0};
-        lt_arena_reset(arena);
-        st = convert_row(k->s, i, arena, &c);
-        k->use[i] = st == LT_OK && !c.dropped;
-    }
-    lt_arena_destroy(arena);
-    return st;
-}
-
-static lt_status find_rows(lt_source *s, lt_pool *pool)
-{
-    const int64_t n = lt_records_count(s->records);
-    void *memory = NULL;
-    LT_TRY(lt_arena_take(s->arena, (size_t)n * sizeof(bool), &memory));
-    scan k = {s, memory};
-    LT_TRY(lt_pool_run(pool, lt_ceil_div(n, ROWS_AT_ONCE), scan_rows, &k));
-    LT_TRY(lt_arena_take(s->arena, (size_t)n * sizeof(int64_t), &memory));
-    s->rows = memory;
-    for (int64_t i = 0; i < n; i++)
-        if (k.use[i])
-            s->rows[s->n_rows++] = i;
-    if (s->n_rows == 0)
-        return LT_FAIL(LT_ERR_DATA, "%s: none of the %lld records can be used: each needs an odd number of turns before its last answer, roles as in data.dataset_param.attr",
-                       n > 0 ? lt_records_place(s->records, 0).file : "the data set", (long long)n);
-    if (s->n_rows < n)
-        LT_WARN(s->log, "data", "%lld of %lld records are left out: their turns do not make questions and answers", (long long)(n - s->n_rows), (long long)n);
-    return LT_OK;
-}
-
 // A file of the list: as it is, or inside dataset_dir.
-static lt_status open_records(lt_source *s, const lt_texts *files)
+static lt_status find_files(lt_source *s, const lt_texts *list, const char ***out)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
-    const lt_texts *list = files ? files : &b->dataset;
     void *memory = NULL;
     LT_TRY(lt_arena_take(s->arena, (size_t)list->n * sizeof(char *), &memory));
-    const char **paths = memory;
+    *out = memory;
     for (int64_t i = 0; i < list->n; i++) {
-        paths[i] = list->items[i];
         char *inside = NULL;
-        if (!lt_file_exists(paths[i]) && b->dataset_dir) {
-            LT_TRY(lt_path_join(s->arena, b->dataset_dir, list->items[i], &inside));
-            paths[i] = lt_file_exists(inside) ? inside : paths[i];
-        }
+        (*out)[i] = list->items[i];
+        if (lt_file_exists(list->items[i]) || !b->dataset_dir)
+            continue;
+        LT_TRY(lt_path_join(s->arena, b->dataset_dir, list->items[i], &inside));
+        if (lt_file_exists(inside))
+            (*out)[i] = inside;
     }
     if (list->n == 0)
         return LT_FAIL(LT_ERR_CONFIG, "no data set is named: data.dataset_param.basic_parameters.dataset");
-    const int64_t most = b->max_samples == LT_CFG_NONE ? 0 : b->max_samples;
-    return lt_records_open(paths, list->n, most, &s->records);
+    return LT_OK;
+}
+
+static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_model *model, lt_pool *pool)
+{
+    const lt_cfg_basic *b = &s->section->basic_parameters;
+    const lt_texts *list = files ? files : &b->dataset;
+    const char **paths = NULL;
+    LT_TRY(find_files(s, list, &paths));
+    lt_dataset_opts o = lt_dataset_opts_default();
+    o.files = paths;
+    o.n_files = list->n;
+    o.max_samples = b->max_samples == LT_CFG_NONE ? 0 : b->max_samples;
+    o.attr = attr_of(&s->section->attr);
+    o.encode = encode_opts(s, model);
+    return lt_dataset_open(&o, pool, s->log, &s->dataset);
 }
 
 static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model *model, lt_pool *pool)
@@ -222,12 +170,8 @@ static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model 
     set_collate(s, model);
     LT_TRY(open_processor(s, dir, model));
     s->collate.processor = s->processor;
-    LT_TRY(open_encoder(s, model));
-    LT_TRY(check_ids(s, model));
-    s->attr = attr_of(&s->section->attr);
-    LT_TRY(lt_attr_check(&s->attr));
-    LT_TRY(open_records(s, files));
-    return find_rows(s, pool);
+    LT_TRY(open_dataset(s, files, model, pool));
+    return check_ids(s, model);
 }
 
 lt_status lt_source_open(const lt_config *cfg, const lt_cfg_dataset *dataset, const lt_texts *files, const lt_model *model, lt_pool *pool,
@@ -253,42 +197,15 @@ void lt_source_close(lt_source *s)
 {
     if (!s)
         return;
-    lt_encoder_destroy(s->encoder);
-    lt_records_close(s->records);
+    lt_dataset_close(s->dataset);
     lt_tokenizer_close(s->tokenizer);
     lt_arena_destroy(s->arena);
     lt_mem_free(s);
 }
 
-int64_t lt_source_count(const lt_source *s)
+lt_dataset *lt_source_dataset(const lt_source *s)
 {
-    return s->n_rows;
-}
-
-int64_t lt_source_total(const lt_source *s)
-{
-    return lt_records_total(s->records);
-}
-
-lt_status lt_source_conversation(lt_source *s, int64_t i, lt_arena *arena, lt_conversation *out)
-{
-    return convert_row(s, s->rows[i], arena, out);
-}
-
-lt_status lt_source_encode(lt_source *s, int64_t i, lt_arena *arena, lt_sample *out)
-{
-    lt_conversation c = {0};
-    lt_cut cut = {0};
-    LT_TRY(lt_source_conversation(s, i, arena, &c));
-    LT_TRY(lt_encode(s->encoder, &c, lt_records_place(s->records, s->rows[i]), arena, out, &cut));
-    if (cut.full_len > out->n)
-        atomic_fetch_add(&s->n_cut, 1);
-    return LT_OK;
-}
-
-static lt_status encode_row(void *ctx, int64_t row, lt_arena *arena, lt_sample *out)
-{
-    return lt_source_encode(ctx, row, arena, out);
+    return s->dataset;
 }
 
 const lt_collate_opts *lt_source_collate(const lt_source *s)
@@ -299,8 +216,8 @@ const lt_collate_opts *lt_source_collate(const lt_source *s)
 lt_loader_opts lt_source_loader(lt_source *s)
 {
     lt_loader_opts o = lt_loader_opts_default();
-    o.encode = encode_row;
-    o.encode_ctx = s;
+    o.encode = lt_dataset_encode;
+    o.encode_ctx = s->dataset;
     o.collate = s->collate;
     return o;
 }
@@ -310,22 +227,12 @@ const lt_tokenizer *lt_source_tokenizer(const lt_source *s)
     return s->tokenizer;
 }
 
-const lt_encoder *lt_source_encoder(const lt_source *s)
-{
-    return s->encoder;
-}
-
-int64_t lt_source_n_cut(const lt_source *s)
-{
-    return atomic_load(&s->n_cut);
-}
-
 lt_status lt_source_print(const lt_source *s, lt_buf *out)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
     return lt_buf_printf(out,
                          "%lld samples (%s), template %s, cutoff_len %lld; pictures: budget %lld to %lld pixels, processor %lld to %lld",
-                         (long long)s->n_rows, lt_records_place(s->records, 0).file, s->chat->name, (long long)b->cutoff_len,
+                         (long long)lt_dataset_rows(s->dataset), lt_dataset_place(s->dataset, 0).file, s->chat->name, (long long)b->cutoff_len,
                          (long long)s->collate.budget.min_pixels, (long long)s->collate.budget.max_pixels,
                          (long long)s->processor.min_pixels, (long long)s->processor.max_pixels);
 }

@@ -3,7 +3,7 @@
 #ifndef LT_TRAIN_SOURCE_H
 #define LT_TRAIN_SOURCE_H
 
-#include "data/dataset/encode.h"
+#include "data/dataset/dataset.h"
 #include "data/loader.h"
 #include "model/model.h"
 #include "train/config/config.h"
@@ -20,21 +20,13 @@ typedef struct lt_source lt_source;
 LT_NODISCARD lt_status lt_source_open(const lt_config *cfg, const lt_cfg_dataset *dataset, const lt_texts *files,
                                       const lt_model *model, lt_pool *pool, const lt_log *log, lt_source **out);
 void lt_source_close(lt_source *s);
-/** Rows that are used; rows that the files hold. */
-int64_t lt_source_count(const lt_source *s);
-int64_t lt_source_total(const lt_source *s);
-/** Encode used row i. threads: any number, each with its own arena */
-LT_NODISCARD lt_status lt_source_encode(lt_source *s, int64_t i, lt_arena *arena, lt_sample *out);
-/** The conversation behind used row i, for those who want its texts. */
-LT_NODISCARD lt_status lt_source_conversation(lt_source *s, int64_t i, lt_arena *arena, lt_conversation *out);
+/** The rows themselves: counts, conversations, encoding. */
+lt_dataset *lt_source_dataset(const lt_source *s);
 /** How samples of this source become micro-batches. */
 const lt_collate_opts *lt_source_collate(const lt_source *s);
 /** encode and collate set, the rest as lt_loader_opts_default. */
 lt_loader_opts lt_source_loader(lt_source *s);
 const lt_tokenizer *lt_source_tokenizer(const lt_source *s);
-const lt_encoder *lt_source_encoder(const lt_source *s);
-/** Rows cut at cutoff_len so far. threads: any */
-int64_t lt_source_n_cut(const lt_source *s);
 /** "template qwen3_vl_nothink, cutoff_len 16384, pictures of 1024 to 262144 pixels, ..." for the start of a run. */
 LT_NODISCARD lt_status lt_source_print(const lt_source *s, lt_buf *out);
 #endif

@@ -65,8 +65,14 @@ static lt_status open_data(trainer *t)
     LT_TRY(lt_source_open(t->cfg, &d->dataset_param, NULL, t->engine->model, t->engine->pool, t->log, &t->source));
     if (t->cfg->training.val_interval > 0 && d->val_dataset_param.given)
         LT_TRY(lt_source_open(t->cfg, &d->val_dataset_param, NULL, t->engine->model, t->engine->pool, t->log, &t->validation));
+    return LT_OK;
+}
+
+static lt_status open_loader(trainer *t)
+{
+    const lt_cfg_data *d = &t->cfg->data;
     lt_sampler_opts o = lt_sampler_opts_default();
-    o.n_samples = lt_source_count(t->source);
+    o.n_samples = lt_dataset_rows(lt_source_dataset(t->source));
     o.micro_batch = t->cfg->training.micro_batch_size;
     o.shuffle = d->dataloader_param.shuffle;
     o.data_sharding = d->dataloader_param.data_sharding;
@@ -83,10 +89,10 @@ static lt_status set_schedule(trainer *t)
     const lt_cfg_training *c = &t->cfg->training;
     int64_t steps = c->train_iters;
     if (c->train_epochs != LT_CFG_NONE) {
-        steps = c->train_epochs * (lt_source_count(t->source) / t->global_batch);
+        steps = c->train_epochs * (lt_dataset_rows(lt_source_dataset(t->source)) / t->global_batch);
         if (steps == 0)
             return LT_FAIL(LT_ERR_CONFIG, "training.train_epochs: %lld samples are fewer than one global batch of %lld",
-                           (long long)lt_source_count(t->source), (long long)t->global_batch);
+                           (long long)lt_dataset_rows(lt_source_dataset(t->source)), (long long)t->global_batch);
     }
     static const lt_decay decays[] = {
         [LT_CFG_CONSTANT] = LT_DECAY_CONSTANT, [LT_CFG_LINEAR] = LT_DECAY_LINEAR, [LT_CFG_COSINE] = LT_DECAY_COSINE};
@@ -119,12 +125,14 @@ static lt_status open_run(trainer *t)
 {
     const lt_engine_opts o = {.training = true, .weights = true};
     LT_TRY(lt_engine_open(t->cfg, &o, t->log, &t->engine));
-    LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
-    t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
     t->n_micro = t->cfg->training.gradient_accumulation_steps;
     t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
     LT_TRY(take_tables(t));
     LT_TRY(open_data(t));
+    LT_TRY(lt_engine_start(t->engine, &o));
+    LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
+    t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
+    LT_TRY(open_loader(t));
     LT_TRY(set_schedule(t));
     LT_TRY(lt_run_directory(t->cfg, t->out->run_dir, sizeof t->out->run_dir));
     LT_TRY(lt_metrics_open(t->out->run_dir, t->progress.iteration, &t->metrics));

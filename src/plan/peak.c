@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adding up what is alive at each action.
+#include "plan/peak.h"
+
+#include "graph/pack.h"
+
+const char *lt_buffer_kind_name(lt_buffer_kind kind)
+{
+    static const char *const names[] = {[LT_BUF_BATCH] = "batch",
+                                        [LT_BUF_EDGE] = "block outputs",
+                                        [LT_BUF_GRAD] = "gradients of block outputs",
+                                        [LT_BUF_SAVED] = "saved values",
+                                        [LT_BUF_WORK] = "workspace",
+                                        [LT_BUF_SCALARS] = "step scalars",
+                                        [LT_BUF_NORM] = "gradient norm",
+                                        [LT_BUF_RESULT] = "results",
+                                        [LT_BUF_VALUES] = "parameters",
+                                        [LT_BUF_GRADS] = "gradients",
+                                        [LT_BUF_MOMENTS] = "moments"};
+    return names[kind];
+}
+
+static lt_peak alive_at(const lt_program *p, int32_t action)
+{
+    lt_peak peak = {.action = action};
+    for (int64_t b = 0; b < p->buffers.n; b++) {
+        const lt_buffer *x = lt_buffer_at(p, b);
+        const bool always = x->kind == LT_BUF_SCALARS || x->kind == LT_BUF_NORM;
+        if (x->kind > LT_BUF_NORM || x->begin < 0 || !(always || (x->begin <= action && action <= x->end)))
+            continue;
+        const int64_t bytes = lt_round_up(x->bytes, LT_ALIGN);
+        peak.alive += bytes;
+        peak.kind[x->kind] += bytes;
+    }
+    return peak;
+}
+
+lt_peak lt_program_peak(const lt_program *p)
+{
+    lt_peak most = {0};
+    for (int32_t i = 0; i < p->actions.n; i++) {
+        const lt_peak here = alive_at(p, i);
+        if (here.alive > most.alive)
+            most = here;
+    }
+    return most;
+}

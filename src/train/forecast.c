@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forecasting memory from counts.
+#include "train/forecast.h"
+
+#include <string.h>
+
+// Counts of one row of the data set.
+typedef struct row_counts {
+    int32_t tokens, patches, merged, frames, targets;
+} row_counts;
+
+typedef struct counter {
+    lt_source *source;
+    row_counts *row;
+    int64_t n, merge;
+} counter;
+
+enum { ROWS_AT_ONCE = 64 };
+
+static row_counts count_sample(const lt_sample *s, int64_t merge)
+{
+    row_counts c = {.tokens = (int32_t)s->n};
+    for (int64_t i = 0; i < s->n_media; i++) {
+        c.patches += (int32_t)lt_grid_patches(s->media[i].grid);
+        c.merged += (int32_t)lt_grid_tokens(s->media[i].grid, merge);
+        c.frames += (int32_t)s->media[i].grid.t;
+    }
+    for (int64_t i = 1; i < s->n; i++)
+        c.targets += s->labels[i] > -1;
+    return c;
+}
+
+static lt_status count_rows(void *ctx, int64_t piece, int thread)
+{
+    (void)thread;
+    const counter *k = ctx;
+    lt_arena *arena = NULL;
+    LT_TRY(lt_arena_create(&arena, "counting"));
+    lt_status st = LT_OK;
+    const int64_t end = lt_min_i64(k->n, (piece + 1) * ROWS_AT_ONCE);
+    for (int64_t i = piece * ROWS_AT_ONCE; st == LT_OK && i < end; i++) {
+        lt_sample s;
+        lt_arena_reset(arena);
+        st = lt_dataset_encode(lt_source_dataset(k->source), i, arena, &s);
+        if (st == LT_OK)
+            k->row[i] = count_sample(&s, k->merge);
+    }
+    lt_arena_destroy(arena);
+    return st;
+}
+
+typedef struct walk {
+    const lt_engine *e;
+    lt_state_layout *state;
+    lt_forecast *out;
+    lt_vec seen; /* lt_extents: buckets */
+} walk;
+
+static lt_status make_program(const walk *w, const lt_extents *capacity, lt_program **out)
+{
+    const lt_engine_opts opts = {.training = true};
+    const lt_exec_opts x = lt_engine_exec_opts(w->e, &opts);
+    const lt_program_opts o = {.model = w->e->model,
+                               .units = w->e->units,
+                               .state = w->state,
+                               .mode = LT_MODE_TRAIN,
+                               .compute = w->e->compute,
+                               .capacity = *capacity,
+                               .policy = w->e->policy,
+                               .keep_attention = x.keep_attention,
+                               .forward_prefetch = x.forward_prefetch,
+                               .reshard_after_forward = x.reshard_after_forward};
+    return lt_program_create(&o, out);
+}
+
+static lt_status look_at(walk *w, const lt_extents *real)
+{
+    const lt_extents capacity = lt_extents_bucket(real);
+    for (int64_t i = 0; i < w->seen.n; i++)
+        if (lt_extents_equal(&LT_AT(&w->seen, lt_extents, i), &capacity))
+            return LT_OK;
+    LT_TRY(lt_vec_push(&w->seen, &capacity));
+    lt_program *p = NULL;
+    LT_TRY(make_program(w, &capacity, &p));
+    w->out->n_programs++;
+    if (w->out->program && p->step_bytes <= w->out->step) {
+        lt_program_destroy(p);
+        return LT_OK;
+    }
+    lt_program_destroy(w->out->program);
+    w->out->program = p;
+    w->out->step = p->step_bytes;
+    w->out->largest = *real;
+    return LT_OK;
+}
+
+static void add_row(lt_extents *e, const row_counts *c)
+{
+    e->n[LT_EXT_TOKENS] += c->tokens;
+    e->n[LT_EXT_SAMPLES]++;
+    e->n[LT_EXT_PATCHES] += c->patches;
+    e->n[LT_EXT_MERGED] += c->merged;
+    e->n[LT_EXT_FRAMES] += c->frames;
+    e->n[LT_EXT_TARGETS] += c->targets;
+}
+
+// The steps in the order in which the run will take them: a step's program holds all its micro-batches.
+static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler, int64_t n_steps)
+{
+    const lt_cfg_training *t = &w->e->cfg->training;
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)t->micro_batch_size * sizeof(int64_t), "rows of a micro-batch"));
+    int64_t *rows = memory;
+    lt_status st = LT_OK;
+    for (int64_t step = 0; st == LT_OK && step < n_steps; step++) {
+        lt_extents all = {0};
+        for (int64_t m = 0; st == LT_OK && m < t->gradient_accumulation_steps; m++) {
+            lt_extents one = {0};
+            st = lt_sampler_next(sampler, rows);
+            for (int64_t i = 0; st == LT_OK && i < t->micro_batch_size; i++)
+                add_row(&one, &k->row[rows[i]]);
+            all = lt_extents_max(&all, &one);
+        }
+        if (st == LT_OK)
+            st = look_at(w, &all);
+        w->out->n_steps++;
+    }
+    lt_mem_free(memory);
+    return st;
+}
+
+static lt_status walk_data(walk *w, lt_source *source, int64_t n_steps)
+{
+    counter k = {.source = source, .n = lt_dataset_rows(lt_source_dataset(source)), .merge = w->e->model->config.vision.merge};
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)k.n * sizeof(row_counts), "counts of samples"));
+    k.row = memory;
+    lt_sampler *sampler = NULL;
+    lt_sampler_opts o = lt_sampler_opts_default();
+    o.n_samples = k.n;
+    o.micro_batch = w->e->cfg->training.micro_batch_size;
+    o.shuffle = w->e->cfg->data.dataloader_param.shuffle;
+    o.data_sharding = w->e->cfg->data.dataloader_param.data_sharding;
+    lt_status st = lt_pool_run(w->e->pool, lt_ceil_div(k.n, ROWS_AT_ONCE), count_rows, &k);
+    if (st == LT_OK)
+        st = lt_sampler_create(&o, w->e->log, &sampler);
+    if (st == LT_OK)
+        st = walk_steps(w, &k, sampler, n_steps);
+    lt_sampler_destroy(sampler);
+    lt_mem_free(memory);
+    return st;
+}
+
+// Every sample at cutoff_len, all of it pictures but a quarter, each of the largest size that the limits allow.
+static lt_extents worst_case(const lt_engine *e)
+{
+    const lt_vision_config *v = &e->model->config.vision;
+    const lt_cfg_dataset *d = &e->cfg->data.dataset_param;
+    const int64_t samples = e->cfg->training.micro_batch_size, merge = v->merge * v->merge;
+    const int64_t tokens = samples * d->basic_parameters.cutoff_len;
+    const int64_t per_image = lt_max_i64(1, d->preprocess_parameters.image_max_pixels / (v->patch * v->patch * merge));
+    const int64_t images = tokens * 3 / 4 / (per_image + 2);
+    return (lt_extents){{[LT_EXT_TOKENS] = tokens,
+                         [LT_EXT_SAMPLES] = samples,
+                         [LT_EXT_PATCHES] = images * per_image * merge,
+                         [LT_EXT_MERGED] = images * per_image,
+                         [LT_EXT_FRAMES] = images,
+                         [LT_EXT_TARGETS] = tokens}};
+}
+
+static int64_t host_bytes(const lt_engine *e, const lt_extents *x)
+{
+    int64_t bytes = 0;
+    for (int v = 0; v < LT_N_BATCH_VALUES; v++) {
+        const lt_tensor t = lt_batch_tensor((lt_batch_value)v, x, e->model->pixel_width);
+        bytes += (int64_t)lt_tensor_bytes(&t);
+    }
+    const int64_t micro = e->cfg->training.gradient_accumulation_steps;
+    return bytes * (micro + lt_max_i64(2, micro) + 2);
+}
+
+lt_status lt_forecast_run(const lt_engine *e, lt_source *source, int64_t n_steps, lt_forecast *out)
+{
+    *out = (lt_forecast){.worst_case = source == NULL};
+    walk w = {.e = e, .out = out, .seen = LT_VEC_OF(lt_extents)};
+    lt_status st = lt_state_layout_create(e->model, e->units, e->compute, true, &w.state);
+    if (st == LT_OK && source)
+        st = walk_data(&w, source, n_steps);
+    else if (st == LT_OK) {
+        const lt_extents most = worst_case(e);
+        st = look_at(&w, &most);
+    }
+    if (st == LT_OK) {
+        out->state = w.state->bytes;
+        memcpy(out->state_part, w.state->part_bytes, sizeof out->state_part);
+        out->host = host_bytes(e, &out->largest);
+        if (out->program)
+            out->peak = lt_program_peak(out->program);
+    }
+    if (out->program)
+        out->program->opts.state = NULL; // it ends here
+    lt_state_layout_destroy(w.state);
+    lt_vec_deinit(&w.seen);
+    return st;
+}
+
+void lt_forecast_deinit(lt_forecast *f)
+{
+    lt_program_destroy(f->program);
+    f->program = NULL;
+}
