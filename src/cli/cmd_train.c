@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// lathe train: train as a configuration says.
+#include "cli/load_config.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+extern const lt_command lt_command_train;
+
+// Set by the signal handler, read between steps. A handler can reach nothing but a global.
+static atomic_bool stop_wanted;
+
+// The first Ctrl-C asks for a stop after the step; the second ends the program at once.
+static void on_interrupt(int number)
+{
+    if (atomic_exchange(&stop_wanted, true)) {
+        (void)signal(number, SIG_DFL);
+        (void)raise(number);
+    }
+}
+
+static void catch_interrupts(void)
+{
+    struct sigaction a;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = on_interrupt;
+    (void)sigaction(SIGINT, &a, NULL);
+    (void)sigaction(SIGTERM, &a, NULL);
+}
+
+typedef struct screen {
+    bool bar; /* a progress bar on standard error */
+    int64_t first;
+    double first_s;
+} screen;
+
+static void clear_bar(const screen *s)
+{
+    if (s->bar)
+        (void)fputs("\r\033[K", stderr);
+}
+
+static void put_line(void *ctx, const char *text)
+{
+    clear_bar(ctx);
+    (void)printf("%s\n", text);
+    (void)fflush(stdout);
+}
+
+enum { BAR = 30 };
+
+static void put_status(void *ctx, const lt_train_status *s)
+{
+    screen *view = ctx;
+    if (!view->bar)
+        return;
+    if (view->first == 0) {
+        view->first = s->iteration;
+        view->first_s = s->seconds;
+    }
+    const int64_t done = s->iteration - view->first;
+    const double each = done > 0 ? (s->seconds - view->first_s) / (double)done : s->seconds;
+    const int64_t left_s = (int64_t)(each * (double)(s->n_iterations - s->iteration));
+    char bar[BAR + 1];
+    const int64_t full = s->n_iterations > 0 ? s->iteration * BAR / s->n_iterations : 0;
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i < full ? '#' : '.';
+    bar[BAR] = 0;
+    (void)fprintf(stderr, "\r\033[K[%s] %lld/%lld loss %.4f, %.0f tokens/s", bar, (long long)s->iteration,
+                  (long long)s->n_iterations, s->loss, s->tokens_per_s);
+    if (isfinite(s->mfu))
+        (void)fprintf(stderr, ", MFU %.0f %%", s->mfu * 100.0);
+    (void)fprintf(stderr, ", data wait %.0f %%, ETA %lld:%02lld:%02lld", s->wait_share * 100.0, (long long)(left_s / 3600),
+                  (long long)(left_s / 60 % 60), (long long)(left_s % 60));
+    (void)fflush(stderr);
+}
+
+static lt_status train(const lt_config *cfg, const lt_log *log)
+{
+    screen view = {.bar = lt_cli_is_terminal(stderr)};
+    const lt_train_sinks sinks = {.ctx = &view, .line = put_line, .status = put_status, .log = log, .stop = &stop_wanted};
+    lt_train_summary done;
+    const lt_status st = lt_train(cfg, &sinks, &done);
+    clear_bar(&view);
+    LT_TRY(st);
+    if (done.stopped && done.saved[0])
+        LT_NOTE(log, "train", "stopped after step %lld, saved %s; training.load=%s goes on from there", (long long)done.iterations,
+                done.saved, cfg->training.save);
+    else if (done.stopped)
+        LT_NOTE(log, "train", "stopped after step %lld; nothing is saved, since training.save is not set", (long long)done.iterations);
+    LT_NOTE(log, "train", "%lld steps; loss %.4f at first, %.4f at last; see %s/metrics.jsonl and %s/loss.svg",
+            (long long)done.iterations, done.first_loss, done.last_loss, done.run_dir, done.run_dir);
+    return LT_OK;
+}
+
+static lt_status run(const lt_command *self, int argc, char **argv)
+{
+    const lt_log log = lt_cli_log();
+    lt_config *cfg = NULL;
+    lt_arena *arena = NULL;
+    LT_TRY(lt_arena_create(&arena, "command line"));
+    lt_status st = lt_cli_load(self, argc, argv, NULL, LT_USE_TRAIN, &log, arena, &cfg);
+    if (st == LT_OK) {
+        catch_interrupts();
+        st = train(cfg, &log);
+    }
+    lt_config_destroy(cfg);
+    lt_arena_destroy(arena);
+    return st;
+}
+
+const lt_command lt_command_train = {
+    .name = "train",
+    .summary = "Train as a configuration says",
+    .positional = "CONFIG.yaml",
+    .min_positional = 1,
+    .max_positional = 1,
+    .overrides = true,
+    .details = "Log lines go to standard output; notes and, on a terminal, a progress bar to standard error.\n"
+               "Ctrl-C finishes the step, saves and stops; a second one ends at once. metrics.jsonl and loss.svg\n"
+               "go to lathe.run_dir, else training.save, else runs/.\n",
+    .run = run,
+};
