@@ -129,11 +129,13 @@ static verdict judge_error(const runner *r, const json_t *row, lt_status st)
     const char *want = json_string_value(json_object_get(row, "error_type"));
     if (!want)
         want = json_string_value(json_object_get(row, "error"));
-    for (size_t i = 0; want && i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(want, kinds[i].kind) == 0)
+    for (size_t i = 0; want && i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(want, kinds[i].kind) == 0) {
             return st == kinds[i].code && strstr(lt_error_message(), kinds[i].part)
                        ? PASSED
                        : wrong(r, lt_error_message());
+        }
+    }
     return want ? PASSED : wrong(r, lt_error_message());
 }
 
@@ -196,10 +198,11 @@ static verdict read_row(runner *r, const json_t *row)
     opts.cutoff_len = own ? 1024 : 2048;
     if (!read_options(options, &opts))
         return skip(r, "an option that this program does not know");
-    if (own)
+    if (own) {
         return read_attr(json_object_get(row, "attr"), &attr)
                    ? run_row(r, row, own, &attr, &opts)
                    : skip(r, "an attr that this program does not know");
+    }
     attr.images = "images";
     attr.messages = "messages";
     attr.role_tag = "role";

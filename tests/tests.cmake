@@ -20,3 +20,16 @@ foreach(place tests/golden ../shared/golden)
   lt_golden(${label}/qwen3_vl-lean ${model}/model.safetensors tests_golden_model ${model} --quiet --policy lean)
 endforeach()
 include(${PROJECT_SOURCE_DIR}/bench/bench.cmake)
+
+# The tokenizer and the data pipeline: a small tokenizer of our own here, Qwen3's beside the checkout.
+set(tokenizer tests/golden/tokenizer)
+lt_golden(tests/tokenizer ${tokenizer}/small.jsonl tests_golden_tokenizer ${tokenizer}/small.jsonl
+  --tokenizer ${tokenizer}/small)
+set(tokenizer ../shared/golden/tokenizer)
+set(qwen3 ../shared/assets/qwen3-tokenizer)
+lt_golden(shared/tokenizer ${qwen3} tests_golden_tokenizer ${tokenizer}/qwen3-encode.jsonl
+  ${tokenizer}/qwen3-decode.jsonl ${tokenizer}/pretokenize.jsonl --tokenizer ${qwen3})
+lt_golden(shared/data ${qwen3} tests_golden_data ../shared/golden/data --tokenizer ${qwen3}
+  --images ../shared/golden/image/images)
+lt_golden(shared/pipeline ${qwen3} tests_golden_data ../shared/golden/pipeline --tokenizer ${qwen3}
+  --images ../shared/golden/pipeline/images)

@@ -45,11 +45,12 @@ static const formatting *formatting_of(const char *name)
 lt_status lt_attr_check(const lt_attr *attr)
 {
     const formatting *f = formatting_of(attr->formatting);
-    if (!f)
+    if (!f) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "attr.formatting \"%.80s\" is unknown; there are sharegpt, alpaca and openai",
             attr->formatting ? attr->formatting : "null");
+    }
     if (f->convert == lt_convert_alpaca) {
         if (!attr->prompt || !attr->response)
             return LT_FAIL(LT_ERR_CONFIG,
@@ -57,11 +58,12 @@ lt_status lt_attr_check(const lt_attr *attr)
         return LT_OK;
     }
     if (!attr->messages || !attr->role_tag || !attr->content_tag || !attr->user_tag ||
-        !attr->assistant_tag)
+        !attr->assistant_tag) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "attr.formatting %s needs attr.messages, role_tag, content_tag, user_tag "
                        "and assistant_tag",
                        f->name);
+    }
     return LT_OK;
 }
 
@@ -189,12 +191,13 @@ lt_status lt_read_message(const lt_converter *c, const json_t *list, size_t i, l
     if (!json_is_string(role) && !json_is_null(role))
         return LT_FAIL(LT_ERR_DATA, "\"%s\" of turn %zu is %s; a string is expected", a->role_tag,
                        i + 1, lt_json_kind(role));
-    if (content && !json_is_string(content) && !json_is_null(content))
+    if (content && !json_is_string(content) && !json_is_null(content)) {
         return LT_FAIL(LT_ERR_DATA, "\"%s\" of turn %zu is %s; a string is expected%s",
                        a->content_tag, i + 1, lt_json_kind(content),
                        json_is_array(content)
                            ? " (lists of parts, as in OpenAI's image_url form, are not supported)"
                            : "");
+    }
     if (content)
         c->out->seen |= LT_SEEN_CONTENT;
     *out = (lt_message){.role = json_string_value(role), .json = turn};

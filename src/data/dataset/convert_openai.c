@@ -33,6 +33,7 @@ static lt_turn *last_turn(const walk *w)
 
 static void emit(const walk *w, lt_role role, lt_span text)
 {
+    LT_ASSERT(w->c->out->turns); // lt_take_turns made room for all
     w->c->out->turns[w->c->out->n_turns++] = (lt_turn){role, text};
 }
 

@@ -129,11 +129,12 @@ static lt_status list_rows(lt_dataset *d, const uint8_t *dropped, const lt_log *
     if (d->n_dropped > 0)
         LT_WARN(log, "data", "%lld of %lld records are left out", (long long)d->n_dropped,
                 (long long)n);
-    if (d->rows.n == 0)
+    if (d->rows.n == 0) {
         return LT_FAIL(LT_ERR_DATA,
                        "%s: none of the %lld records can be used: their roles don't alternate, or "
                        "they have no answer",
                        lt_records_place(d->records, 0).file, (long long)n);
+    }
     return LT_OK;
 }
 

@@ -17,7 +17,7 @@ static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
 {
     const char *name = strrchr(path, '/');
     (void)ctx;
-    *out = (lt_grid){1, atoi(name ? name + 1 : path), 2};
+    *out = (lt_grid){1, strtol(name ? name + 1 : path, NULL, 10), 2};
     return LT_OK;
 }
 

@@ -110,25 +110,28 @@ static const char *plural(int64_t n)
 static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
 {
     const lt_renderer_opts *o = &e->opts.render;
-    if (c->n_videos > 0)
+    if (c->n_videos > 0) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "the record has %lld video%s: videos are not supported yet",
                        (long long)c->n_videos, plural(c->n_videos));
+    }
     if (o->chat->media == LT_PLUGIN_NONE) {
-        if (c->n_images > 0)
+        if (c->n_images > 0) {
             return LT_FAIL(LT_ERR_DATA,
                            "the record has %lld image%s, but the template %s takes none",
                            (long long)c->n_images, plural(c->n_images), o->chat->name);
+        }
         return LT_OK;
     }
     const int64_t tags = count_tags(c, o->image_tag), videos = count_tags(c, o->video_tag);
-    if (tags != c->n_images)
+    if (tags != c->n_images) {
         return LT_FAIL(
             LT_ERR_DATA, "its turns hold %lld %s tag%s, but %lld image%s belong%s to it%s%s",
             (long long)tags, o->image_tag, plural(tags), (long long)c->n_images,
             plural(c->n_images), c->n_images == 1 ? "s" : "",
             c->unread_images ? "; attr.images is not set, so it doesn't read the column " : "",
             c->unread_images ? c->unread_images : "");
+    }
     if (videos > 0)
         return LT_FAIL(LT_ERR_DATA, "its turns hold %lld %s tag%s, but no video belongs to it",
                        (long long)videos, o->video_tag, plural(videos));
@@ -139,11 +142,12 @@ static lt_status find_image(const lt_encoder *e, const lt_conversation *c, int64
                             lt_arena *arena, const char **path)
 {
     LT_TRY(lt_media_path(e->opts.media_dir, c->images[i], arena, path));
-    if (!is_file(*path))
+    if (!is_file(*path)) {
         return LT_FAIL(LT_ERR_NOT_FOUND, "image %lld, %s, is not there%s%s%s", (long long)i + 1,
                        c->images[i], e->opts.media_dir && e->opts.media_dir[0] ? " (nor in " : "",
                        e->opts.media_dir ? e->opts.media_dir : "",
                        e->opts.media_dir && e->opts.media_dir[0] ? ")" : "");
+    }
     return LT_OK;
 }
 
@@ -189,10 +193,11 @@ static lt_status count_images(encoding *s)
         LT_TRY(o->grid_of(o->grid_ctx, m->path, &m->grid));
         const int64_t merge = o->render.merge;
         if (m->grid.t < 1 || m->grid.h < merge || m->grid.w < merge ||
-            lt_grid_tokens(m->grid, merge) > INT32_MAX / 2)
+            lt_grid_tokens(m->grid, merge) > INT32_MAX / 2) {
             return LT_FAIL(LT_ERR_SHAPE, "%s: a grid of %lld x %lld x %lld patches cannot be",
                            m->path, (long long)m->grid.t, (long long)m->grid.h,
                            (long long)m->grid.w);
+        }
     }
     return LT_OK;
 }
@@ -295,13 +300,14 @@ static lt_status place_images(encoding *s, lt_sample *out, lt_cut *cut)
             continue;
         }
         cut->cut_images++;
-        if (s->e->opts.refuse_cut_images)
+        if (s->e->opts.refuse_cut_images) {
             return LT_FAIL(LT_ERR_DATA,
                            "cutoff_len %lld cuts through image %lld (%s, %lld tokens; the record "
                            "has %lld in all): raise "
                            "cutoff_len, or lower image_max_pixels",
                            (long long)s->e->opts.cutoff_len, (long long)p->index + 1,
                            s->images[p->index].path, (long long)p->n_pads, (long long)s->ids.n);
+        }
     }
     out->media = media;
     return LT_OK;

@@ -31,7 +31,7 @@ lt_status lt_python_float(double value, lt_buf *out)
     for (const char *s = text; *s && *s != 'e'; s++)
         if (*s != '.')
             digits[n++] = *s;
-    const int exponent = atoi(strchr(text, 'e') + 1);
+    const int exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
     if (signbit(value))
         LT_TRY(lt_buf_text(out, "-"));
     if (exponent < -4 || exponent >= 16) {

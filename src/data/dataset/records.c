@@ -67,10 +67,11 @@ static lt_status explain(const scan *s, size_t start, int64_t line)
     json_t *value = json_loadb(s->in->text + start, s->in->len - start,
                                JSON_ALLOW_NUL | JSON_DISABLE_EOF_CHECK, &error);
     json_decref(value);
-    if (value)
+    if (value) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s:%lld: record %lld cannot be told apart from what follows it",
                        s->in->name, (long long)line, (long long)s->number);
+    }
     return LT_FAIL(LT_ERR_FORMAT, "%s:%lld: record %lld (it begins in line %lld): %s", s->in->name,
                    (long long)(line + error.line - 1), (long long)s->number, (long long)line,
                    error.text);
@@ -137,10 +138,11 @@ static lt_status scan_array(scan *s)
         if (s->at < len && text[s->at] == ']' && first)
             break;
         s->number++;
-        if (s->at >= len)
+        if (s->at >= len) {
             return LT_FAIL(LT_ERR_FORMAT,
                            "%s:%lld: the file ends where record %lld of its array should stand",
                            s->in->name, (long long)s->line, (long long)s->number);
+        }
         if (text[s->at] != '{')
             return not_an_object(s, text[s->at]);
         const size_t start = s->at;
@@ -151,10 +153,11 @@ static lt_status scan_array(scan *s)
         skip_blanks(s);
         if (s->at < len && text[s->at] == ']')
             break;
-        if (s->at >= len || text[s->at] != ',')
+        if (s->at >= len || text[s->at] != ',') {
             return LT_FAIL(LT_ERR_FORMAT,
                            "%s:%lld: behind record %lld there is neither a comma nor the array's ]",
                            s->in->name, (long long)s->line, (long long)s->number);
+        }
         s->at++;
     }
     s->at++;
@@ -316,10 +319,11 @@ lt_status lt_records_parse(const lt_records *r, int64_t i, json_t **out)
     if (!value && json_error_code(&error) == json_error_numeric_overflow) // integers past 64 bits
         value =
             json_loadb(text, (size_t)rec->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
-    if (!value)
+    if (!value) {
         return LT_FAIL(LT_ERR_FORMAT, "%s:%lld: record %lld: %s%s", place.file,
                        (long long)(place.line + error.line - 1), (long long)place.record,
                        error.text, hint(src));
+    }
     *out = value;
     return LT_OK;
 }

@@ -19,10 +19,11 @@ lt_renderer_opts lt_renderer_opts_default(void)
 static lt_status id_of(const lt_renderer_opts *o, const char *token, int32_t *id)
 {
     *id = -1;
-    if (token && !lt_tokenizer_id(o->tokenizer, token, id))
+    if (token && !lt_tokenizer_id(o->tokenizer, token, id)) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "the template %s needs the token %s, which the tokenizer does not have",
                        o->chat->name, token);
+    }
     return LT_OK;
 }
 
@@ -202,10 +203,11 @@ static lt_status put_image(const lt_renderer *r, lt_media_cursor *media, lt_vec 
     if (media->next_image >= media->n_images)
         return LT_FAIL(LT_ERR_DATA, "there are more %s tags than images (%lld)", r->opts.image_tag,
                        (long long)media->n_images);
-    if (r->opts.split_special_tokens)
+    if (r->opts.split_special_tokens) {
         return LT_FAIL(
             LT_ERR_UNSUPPORTED,
             "split_special_tokens takes image tokens apart: it cannot be used with images");
+    }
     const lt_media *image = &media->images[media->next_image];
     const int64_t n = lt_grid_tokens(image->grid, r->opts.merge);
     const lt_media_place place = {media->next_image++, ids->n, n};

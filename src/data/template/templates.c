@@ -3,20 +3,22 @@
 #include "data/template/template.h"
 #include <string.h>
 
-#define CHATML_USER "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n"
-#define CHATML_ASSISTANT "{{content}}<|im_end|>\n"
-#define CHATML_OBSERVATION                                                                         \
-    "<|im_start|>user\n<tool_response>\n{{content}}\n</tool_response><|im_end|>\n"                 \
-    "<|im_start|>assistant\n"
+static const char chatml_system[] = "<|im_start|>system\n{{content}}<|im_end|>\n";
+static const char chatml_user[] =
+    "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n";
+static const char chatml_answer[] = "{{content}}<|im_end|>\n";
+static const char tool_response[] =
+    "<|im_start|>user\n<tool_response>\n{{content}}\n</tool_response><|im_end|>\n"
+    "<|im_start|>assistant\n";
 
 // What all templates of the Qwen3 line share.
 #define QWEN3                                                                                      \
-    .system = "<|im_start|>system\n{{content}}<|im_end|>\n",                                       \
-    .slots = {[LT_ROLE_USER] = CHATML_USER,                                                        \
-              [LT_ROLE_ASSISTANT] = CHATML_ASSISTANT,                                              \
-              [LT_ROLE_OBSERVATION] = CHATML_OBSERVATION,                                          \
-              [LT_ROLE_TOOL_CALL] = CHATML_ASSISTANT,                                              \
-              [LT_ROLE_TOOL_RESPONSE] = CHATML_OBSERVATION},                                       \
+    .system = chatml_system,                                                                       \
+    .slots = {[LT_ROLE_USER] = chatml_user,                                                        \
+              [LT_ROLE_ASSISTANT] = chatml_answer,                                                 \
+              [LT_ROLE_OBSERVATION] = tool_response,                                               \
+              [LT_ROLE_TOOL_CALL] = chatml_answer,                                                 \
+              [LT_ROLE_TOOL_RESPONSE] = tool_response},                                            \
     .stop = "<|im_end|>", .pad = "<|endoftext|>"
 #define QWEN_VISION                                                                                \
     .media = LT_PLUGIN_QWEN, .vision_start = "<|vision_start|>", .vision_end = "<|vision_end|>",   \

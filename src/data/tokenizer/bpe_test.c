@@ -78,8 +78,8 @@ static void pieces_of_any_length_merge_as_defined(void **state)
                 for (int i = 0; i < len; i++) {
                     uint32_t r[4];
                     lt_philox(seed + 1000, (uint64_t)len, (uint64_t)i, r);
-                    piece[i] = (char)('a' + (int)(r[0] % LETTERS));
-                    want[i] = piece[i];
+                    want[i] = 'a' + (int32_t)(r[0] % LETTERS);
+                    piece[i] = (char)want[i];
                 }
                 const int n = naive(rules, want, len);
                 lt_vec_clear(&ids);

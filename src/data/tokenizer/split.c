@@ -59,11 +59,12 @@ static lt_status check_escapes(const char *s, size_t len)
                               strchr("LNM", e[2]) && e[3] == '}';
         const bool alnum = (e[0] >= '0' && e[0] <= '9') || (e[0] >= 'a' && e[0] <= 'z') ||
                            (e[0] >= 'A' && e[0] <= 'Z');
-        if (!property && alnum && !strchr("rntsS", e[0]))
+        if (!property && alnum && !strchr("rntsS", e[0])) {
             return LT_FAIL(LT_ERR_UNSUPPORTED,
                            "the Split expression uses \\%.*s; known are \\p{L}, \\p{M}, \\p{N}, "
                            "\\s, \\r, \\n and \\t",
                            lt_int((int64_t)(left < 8 ? left : 8)), e);
+        }
     }
     return LT_OK;
 }

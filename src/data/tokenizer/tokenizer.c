@@ -161,11 +161,12 @@ lt_status lt_tokenizer_open(const char *path, lt_tokenizer **out)
     else
         LT_TRY_GOTO(st, lt_arena_text(arena, path, strlen(path), &file), done);
     LT_TRY_GOTO(st, lt_file_map(file, &map), done);
-    if (map.bytes > MAX_FILE)
+    if (map.bytes > MAX_FILE) {
         st = LT_FAIL(LT_ERR_FORMAT, "%s has %zu bytes, more than a tokenizer may have (%d)", file,
                      map.bytes, MAX_FILE);
-    else
+    } else {
         st = lt_tokenizer_parse((const char *)map.data, map.bytes, file, out);
+    }
 done:
     lt_file_unmap(&map);
     lt_arena_destroy(arena);
@@ -231,10 +232,11 @@ static lt_status encode_gap(const encoding *e, const char *text, size_t len)
 static lt_status check_text(const char *text, size_t len)
 {
     size_t at = 0;
-    if (len > MAX_TEXT)
+    if (len > MAX_TEXT) {
         return LT_FAIL(LT_ERR_DATA,
                        "a text of %zu bytes is longer than the tokenizer's limit of %d", len,
                        MAX_TEXT);
+    }
     if (!lt_utf8_valid(text, len, &at))
         return LT_FAIL(LT_ERR_DATA, "the text is not UTF-8 at its byte %zu", at + 1);
     return LT_OK;

@@ -161,20 +161,22 @@ static lt_status read_merge(reader *r, const json_t *merge, int64_t rank)
 {
     const char *a, *b;
     size_t a_len, b_len;
-    if (!sides(merge, &a, &a_len, &b, &b_len))
+    if (!sides(merge, &a, &a_len, &b, &b_len)) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s: model.merges[%lld] is neither \"a b\" nor [\"a\", \"b\"]", r->file,
                        (long long)rank);
+    }
     int64_t left, right, merged;
     lt_buf_clear(&r->word);
     LT_TRY(lt_buf_append(&r->word, a, a_len));
     LT_TRY(lt_buf_append(&r->word, b, b_len));
     if (!lt_map_get(r->t->ids, a, a_len, &left) || !lt_map_get(r->t->ids, b, b_len, &right) ||
-        !lt_map_get(r->t->ids, r->word.data, r->word.len, &merged))
+        !lt_map_get(r->t->ids, r->word.data, r->word.len, &merged)) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "%s: model.merges[%lld] joins \"%.100s\" and \"%.100s\", not all three of "
                        "which are in model.vocab",
                        r->file, (long long)rank, a, b);
+    }
     lt_bpe_put(r->t->bpe, (int32_t)left, (int32_t)right, (int32_t)rank, (int32_t)merged);
     return LT_OK;
 }
@@ -186,12 +188,14 @@ static lt_status read_model(reader *r, const json_t *model)
         "byte_fallback", "ignore_merges"};
     if (!is_type(model, "BPE"))
         return unsupported(r, "model.type is not BPE");
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
-        if (!unset(model, absent[i]))
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+        if (!unset(model, absent[i])) {
             return LT_FAIL(
                 LT_ERR_UNSUPPORTED,
                 "%s: model.%s is set; only byte-level BPE tokenizers of the Qwen form are read",
                 r->file, absent[i]);
+        }
+    }
     LT_TRY(read_vocab(r, json_object_get(model, "vocab")));
     int32_t byte_id[256];
     LT_TRY(byte_ids(r, byte_id));
@@ -222,11 +226,13 @@ static lt_status read_added(reader *r, const json_t *list)
             return LT_FAIL(LT_ERR_FORMAT, "%s: added_tokens[%zu] has no content", r->file, i);
         LT_TRY(check_id(r, "the added token", name, id));
         LT_TRY(check_length(r, name, len));
-        for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++)
-            if (!unset(entry, flags[f]))
+        for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
+            if (!unset(entry, flags[f])) {
                 return LT_FAIL(LT_ERR_UNSUPPORTED,
                                "%s: the added token \"%.100s\" has %s set, which is not supported",
                                r->file, name, flags[f]);
+            }
+        }
         const int32_t number = (int32_t)json_integer_value(id);
         int64_t other;
         if (lt_map_get(r->t->ids, name, len, &other) && other != number)
