@@ -56,8 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     char *bar = memchr(text, '\0', len) ? NULL : strstr(text, "\n%%\n");
     if (bar) {
         file_len = (size_t)(bar - text);
-        for (char *line = strtok(bar + 4, "\n"); line && opts.n_overrides < MAX_OVERRIDES;
-             line = strtok(NULL, "\n"))
+        char *rest = NULL;
+        for (char *line = strtok_r(bar + 4, "\n", &rest); line && opts.n_overrides < MAX_OVERRIDES;
+             line = strtok_r(NULL, "\n", &rest))
             overrides[opts.n_overrides++] = line;
     }
     lt_config *cfg = NULL;

@@ -30,10 +30,10 @@ lt_text32 lt_double_text(double x)
         return out;
     }
     const int n_digits = shortest(x, out.s, sizeof out.s);
-    const int exponent = atoi(strchr(out.s, 'e') + 1);
+    const long exponent = strtol(strchr(out.s, 'e') + 1, NULL, 10);
     if (exponent < -4 || exponent >= 16)
         return out; // printf's exponent has two digits or more, as Python's
-    const int decimals = n_digits - 1 - exponent;
+    const int decimals = n_digits - 1 - (int)exponent;
     snprintf(out.s, sizeof out.s, "%.*f", decimals > 0 ? decimals : 1, x);
     return out;
 }

@@ -51,10 +51,11 @@ static token brace_token(const char *p)
         return (token){.kind = NUMBER, .text = p, .len = len};
     token t = {.kind = RANGE, .text = p, .len = len};
     const char *at = p + 1;
-    if (!read_number(&at, &t.low) || *at++ != '-' || !read_number(&at, &t.high) || at != close)
+    if (!read_number(&at, &t.low) || *at++ != '-' || !read_number(&at, &t.high) || at != close) {
         return malformed(p, len,
                          memchr(p, ',', len) ? "lists several ranges: write one entry for each"
                                              : "is not {*} or {a-b}");
+    }
     if (t.low > t.high)
         return malformed(p, len, "ends before it begins");
     return t;
@@ -84,11 +85,12 @@ lt_status lt_pattern_check(const char *pattern)
     if (*pattern == '\0')
         return LT_FAIL(LT_ERR_CONFIG, "an empty pattern matches no module");
     for (token t = next_token(pattern); t.kind != END; t = next_token(t.text + t.len)) {
-        if (t.kind == MALFORMED)
+        if (t.kind == MALFORMED) {
             return LT_FAIL(LT_ERR_CONFIG,
                            "in the pattern \"%s\", %.*s %s (braces hold * for any number, or a "
                            "range such as 0-3)",
                            pattern, (int)t.len, t.text, t.reason);
+        }
     }
     return LT_OK;
 }
@@ -184,11 +186,12 @@ lt_status lt_patterns_check_use(const char *key, const char *const *patterns, in
         }
         n_alive += matches_any(patterns[i], paths, n_paths);
     }
-    if (n > 0 && n_alive == 0)
+    if (n > 0 && n_alive == 0) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "%s: none of its %lld patterns matches a module of this model (the first is \"%s\")",
             key, (long long)n, patterns[0]);
+    }
     for (int64_t i = 0; i < n && n_alive < n; i++) {
         if (!matches_any(patterns[i], paths, n_paths))
             LT_NOTE(log, "config", "%s: \"%s\" matches no module of this model", key, patterns[i]);

@@ -177,10 +177,11 @@ static lt_status check_count(const lt_command *c, const lt_vec *positional)
     if (positional->n < c->min_positional)
         return LT_FAIL(LT_ERR_CONFIG, "lathe %s needs %s; `lathe help %s` says more", c->name,
                        c->positional, c->name);
-    if (positional->n > c->max_positional)
+    if (positional->n > c->max_positional) {
         return LT_FAIL(LT_ERR_CONFIG, "lathe %s does not know what to do with \"%.80s\"%s", c->name,
                        LT_AT(positional, const char *, c->max_positional),
                        c->overrides ? "; settings are written section.key=value" : "");
+    }
     return LT_OK;
 }
 

@@ -38,7 +38,7 @@ static lt_status parse(void **state, const char *line, options *o, lt_args *rest
 {
     char *text = lt_test_take(*state, strlen(line) + 1), *argv[MOST];
     int argc = 0;
-    strcpy(text, line);
+    memcpy(text, line, strlen(line) + 1);
     for (char *p = text; p; argc++) {
         argv[argc] = p;
         p = strchr(p, '|');

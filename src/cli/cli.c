@@ -49,6 +49,7 @@ int lt_exit_code_of(lt_status st)
 
 bool lt_cli_is_terminal(FILE *stream)
 {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
     const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
     return isatty(fileno(stream)) && (!plain || !*plain) && term && strcmp(term, "dumb") != 0;
 }
@@ -98,7 +99,7 @@ lt_log lt_cli_log(void)
 lt_status lt_cli_print(const char *text)
 {
     if (fputs(text, stdout) < 0 || fflush(stdout) != 0)
-        return LT_FAIL(LT_ERR_IO, "cannot write to standard output: %s", strerror(errno));
+        return LT_FAIL(LT_ERR_IO, "cannot write to standard output: %s", lt_errno_text(errno));
     return LT_OK;
 }
 

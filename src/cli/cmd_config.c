@@ -102,11 +102,12 @@ static lt_status run(const lt_command *self, int argc, char **argv)
     lt_status st = lt_args_parse(self, arena, argc, argv, &o, &rest);
     if (st == LT_OK && o.keys)
         st = print_keys();
-    else if (st == LT_OK && rest.positional.n == 0)
+    else if (st == LT_OK && rest.positional.n == 0) {
         st =
             LT_FAIL(LT_ERR_CONFIG, "lathe config needs CONFIG.yaml; `lathe help config` says more");
-    else if (st == LT_OK)
+    } else if (st == LT_OK) {
         st = check_file(rest.positional.items[0], &rest.overrides, &o);
+    }
     lt_arena_destroy(arena);
     return st;
 }

@@ -15,4 +15,4 @@ const lt_command *const lt_commands[] = {
     &lt_command_help,
     &lt_command_version,
 };
-const int64_t lt_n_commands = sizeof lt_commands / sizeof *lt_commands;
+const int64_t lt_n_commands = sizeof lt_commands / sizeof(const lt_command *);

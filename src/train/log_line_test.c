@@ -7,7 +7,7 @@
 
 static void use_utc(void)
 {
-    setenv("TZ", "UTC", 1);
+    setenv("TZ", "UTC", 1); // NOLINT(concurrency-mt-unsafe): one thread
     tzset();
 }
 

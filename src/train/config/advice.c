@@ -6,7 +6,7 @@
 
 typedef struct foreign_key {
     const char *path;
-    bool error; // it changes what is trained, so that leaving it out would train something else
+    bool error; // part of another front end: what it says would be lost
     const char *advice;
 } foreign_key;
 
@@ -17,17 +17,17 @@ static const foreign_key foreign_keys[] = {
      "it is HyperParallel's: lathe has model.num_hidden_layers and model.vision_depth"},
     {"inference", false,
      "it belongs to inference files: lathe generate takes its settings from the command line"},
-    {"model.loss_type", true, "the key is features.loss_cfg.loss_type"},
-    {"training.global_batch_size", true,
+    {"model.loss_type", false, "the key is features.loss_cfg.loss_type"},
+    {"training.global_batch_size", false,
      "the global batch is micro_batch_size * data-parallel size * gradient_accumulation_steps: set "
      "these"},
-    {"training.learning_rate", true, "the key is lr"},
-    {"training.num_train_epochs", true, "the key is train_epochs"},
-    {"training.max_grad_norm", true, "the key is clip_grad"},
-    {"training.gradient_checkpointing", true, "the key is features.recompute"},
-    {"lathe.num_hidden_layers", true, "the key is model.num_hidden_layers"},
-    {"lathe.vision_depth", true, "the key is model.vision_depth"},
-    {"lathe.seed", true, "the key is training.seed"},
+    {"training.learning_rate", false, "the key is lr"},
+    {"training.num_train_epochs", false, "the key is train_epochs"},
+    {"training.max_grad_norm", false, "the key is clip_grad"},
+    {"training.gradient_checkpointing", false, "the key is features.recompute"},
+    {"lathe.num_hidden_layers", false, "the key is model.num_hidden_layers"},
+    {"lathe.vision_depth", false, "the key is model.vision_depth"},
+    {"lathe.seed", false, "the key is training.seed"},
 };
 
 typedef struct elsewhere {
@@ -93,11 +93,12 @@ lt_status lt_config_check_family(const lt_config_state *s)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const lt_yaml_pair *pair = lt_yaml_find(s->root, families[i].key);
-        if (pair)
+        if (pair) {
             return LT_FAIL(LT_ERR_CONFIG,
                            "%s:%d: %s: this is %s, and lathe reads the six-section form: parallel, "
                            "data, model, features, training, tools",
                            s->name, pair->key->mark.line, families[i].key, families[i].words);
+        }
     }
     return LT_OK;
 }

@@ -272,8 +272,10 @@ static bool lower_text(lt_convert *c, const char *text, const char **out)
         len--;
     if (!out_of_memory(c, lt_arena_text(c->arena, text, len, &copy)))
         return false;
-    for (char *p = copy; *p; p++)
-        *p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+    for (char *p = copy; *p; p++) {
+        if (*p >= 'A' && *p <= 'Z')
+            *p = (char)(*p - 'A' + 'a');
+    }
     *out = copy;
     return true;
 }
@@ -293,10 +295,11 @@ static bool text_value(lt_convert *c, const lt_field *f, const lt_yaml_node *nod
         return unexpected(c, f, node);
     if (node->kind == LT_YAML_LIST || node->kind == LT_YAML_MAP)
         return wrong(c, node, "expected a text, got %s", lt_yaml_describe(node).s);
-    if (node->kind != LT_YAML_TEXT)
+    if (node->kind != LT_YAML_TEXT) {
         return wrong(c, node,
                      "expected a text, got %s; if the text is meant, put it in quotes: \"%s\"",
                      lt_yaml_describe(node).s, lt_yaml_excerpt(node->text).s);
+    }
     if (f->choices && f->kind == LT_FIELD_TEXT && choice_of(f, node) < 0)
         return not_a_choice(c, f, node);
     if (!pattern_is_right(c, f, node))

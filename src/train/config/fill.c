@@ -119,13 +119,14 @@ static lt_status fill_records(fill *w, const lt_field *f, const lt_yaml_pair *pa
         const lt_config_spot at = spot_of(list->items[i]);
         const int n = snprintf(w->path + len, sizeof w->path - len, "[%lld]", (long long)i);
         LT_ASSERT(n > 0 && (size_t)n < sizeof w->path - len);
-        if (list->items[i]->kind != LT_YAML_MAP)
+        if (list->items[i]->kind != LT_YAML_MAP) {
             LT_TRY(lt_config_issue_add(w->s, LT_CONFIG_ERROR, &at, w->path,
                                        "expected a mapping, got %s",
                                        lt_yaml_describe(list->items[i]).s));
-        else
+        } else {
             LT_TRY(fill_record(w, f->record, list->items[i],
                                (char *)items + (size_t)i * f->record->bytes, len + (size_t)n, &at));
+        }
         w->path[len] = '\0';
     }
     memcpy(member, &items, sizeof items);

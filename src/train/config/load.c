@@ -52,12 +52,13 @@ lt_status lt_config_issue_add(lt_config_state *s, lt_config_level level, const l
         spot = &known;
     }
     char *kept = NULL;
-    if (s->issues.n == LT_CONFIG_MAX_ISSUES)
+    if (s->issues.n == LT_CONFIG_MAX_ISSUES) {
         LT_TRY(lt_arena_printf(s->arena, &kept, "%s: there is more to say, mend these first",
                                s->name));
-    else
+    } else {
         LT_TRY(lt_arena_printf(s->arena, &kept, "%s: %s: %s", lt_config_spot_text(s, spot).s,
                                key_path, text));
+    }
     return lt_vec_push(&s->issues, &(lt_config_issue){.level = level, .text = kept});
 }
 

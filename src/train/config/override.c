@@ -28,10 +28,11 @@ lt_status lt_config_override(lt_config_state *s, int32_t n, const char *text)
     char name[32], *path = NULL;
     snprintf(name, sizeof name, "override %d", (int)n);
     const size_t len = strcspn(text, "=");
-    if (text[len] != '=' || !is_key_path(text, len))
+    if (text[len] != '=' || !is_key_path(text, len)) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: \"%s\" is not section.key=value, such as training.lr=1e-5", name,
                        lt_yaml_excerpt(text).s);
+    }
     LT_TRY(lt_arena_text(s->arena, text, len, &path));
     lt_yaml_node *value = NULL;
     const char *written = text + len + 1;

@@ -267,11 +267,12 @@ static lt_status keys_row(void *ctx, const lt_field *f, const char *path, const 
     (void)member;
     if (lt_text_starts(path, "data.val_dataset_param."))
         return LT_OK; // as dataset_param
-    if (f->kind == LT_FIELD_RECORD && !strchr(path, '.'))
+    if (f->kind == LT_FIELD_RECORD && !strchr(path, '.')) {
         return lt_buf_printf(
             out,
             "\n## %s\n\n%s.\n\n| key | takes | default | here | meaning |\n|---|---|---|---|---|\n",
             path, f->help);
+    }
     LT_TRY(lt_buf_printf(out, "| `%s` | ", path));
     LT_TRY(type_words(f, out));
     const char *standard = (f->flags & LT_FIELD_REQUIRED) ? "required"

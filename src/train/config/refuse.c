@@ -166,15 +166,17 @@ static void log_notes(const refusals *r, const lt_log *log)
         LT_NOTE(log, "config", "hints that change no result here: %s", r->hints.data);
     if (r->use == LT_USE_EVAL)
         return;
-    if (cfg->training.quantization_plan.recipe_name)
+    if (cfg->training.quantization_plan.recipe_name) {
         LT_WARN(
             log, "config",
             "training.quantization_plan is for one accelerator only: nothing is quantised here");
+    }
     if (cfg->features.loss_cfg.router_aux_loss_coef > 0 && cfg->model.model_id &&
-        strcmp(cfg->model.model_id, "qwen3_vl") == 0)
+        strcmp(cfg->model.model_id, "qwen3_vl") == 0) {
         LT_NOTE(log, "config",
                 "features.loss_cfg.router_aux_loss_coef has no effect: a %s model has no experts",
                 cfg->model.model_id);
+    }
     if (cfg->parallel.fsdp_plan.reduce_dtype != LT_CFG_FP32 &&
         cfg->parallel.fsdp_plan.reduce_dtype != LT_CFG_DTYPE_NONE)
         LT_NOTE(log, "config",

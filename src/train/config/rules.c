@@ -57,10 +57,11 @@ static lt_status rule_sampler(lt_config *cfg)
 static lt_status rule_collator(lt_config *cfg)
 {
     const lt_cfg_collate *c = &cfg->data.dataloader_param.collate_param;
-    if (c->collator_id && c->model_name && strcmp(c->collator_id, c->model_name) != 0)
+    if (c->collator_id && c->model_name && strcmp(c->collator_id, c->model_name) != 0) {
         return ERROR(cfg, "data.dataloader_param.collate_param.model_name",
                      "\"%s\" is not collator_id's \"%s\": remove model_name, the older spelling",
                      lt_yaml_excerpt(c->model_name).s, lt_yaml_excerpt(c->collator_id).s);
+    }
     return LT_OK;
 }
 
@@ -77,10 +78,11 @@ static lt_status rule_validation(lt_config *cfg)
 
 static lt_status rule_recompute(lt_config *cfg)
 {
-    if (cfg->features.recompute && cfg->features.recompute_plan.apply_modules.n == 0)
+    if (cfg->features.recompute && cfg->features.recompute_plan.apply_modules.n == 0) {
         LT_TRY(ERROR(cfg, "features.recompute",
                      "features.recompute_plan.apply_modules names no block: list some, such as "
                      "model.language_model.layers.{*}"));
+    }
     if (!cfg->features.recompute && cfg->model.skip_flash_attn_recompute)
         LT_TRY(NOTE(cfg, "model.skip_flash_attn_recompute",
                     "has no effect without features.recompute"));
@@ -133,10 +135,11 @@ static lt_status rule_steps(lt_config *cfg)
         lt_config_given(cfg, "training.train_iters"))
         LT_TRY(NOTE(cfg, "training.train_epochs",
                     "decides how long to train; train_iters is not used"));
-    if (cfg->training.save && !lt_config_given(cfg, "training.save_interval"))
+    if (cfg->training.save && !lt_config_given(cfg, "training.save_interval")) {
         LT_TRY(WARNING(cfg, "training.save",
                        "save_interval is not set, and its default saves a checkpoint after every "
                        "step: set it, to 0 for the end only"));
+    }
     return LT_OK;
 }
 
@@ -168,11 +171,12 @@ static lt_status rule_lora(lt_config *cfg)
     if (!(l->dropout >= 0 && l->dropout < 1))
         LT_TRY(ERROR(cfg, "training.lora.dropout", "has to be from 0 to 1, 1 excluded, got %g",
                      l->dropout));
-    if (!is_lora_init(l->init_lora_weights))
+    if (!is_lora_init(l->init_lora_weights)) {
         LT_TRY(ERROR(cfg, "training.lora.init_lora_weights",
                      "\"%s\" is none of true, false, gaussian, eva, olora, pissa, pissa_niter_N, "
                      "corda, loftq, orthogonal",
                      lt_yaml_excerpt(l->init_lora_weights).s));
+    }
     return LT_OK;
 }
 
@@ -181,14 +185,16 @@ static lt_status rule_profile(lt_config *cfg)
     const lt_cfg_profile *p = &cfg->tools.profile;
     if (!p->enable)
         return LT_OK;
-    if (strcmp(p->profile_type, "static") != 0)
+    if (strcmp(p->profile_type, "static") != 0) {
         LT_TRY(ERROR(cfg, "tools.profile.profile_type",
                      "\"%s\" is not known: only static, a window of steps, is",
                      lt_yaml_excerpt(p->profile_type).s));
-    if (p->static_param.end_step <= p->static_param.start_step)
+    }
+    if (p->static_param.end_step <= p->static_param.start_step) {
         LT_TRY(ERROR(cfg, "tools.profile.static_param.end_step",
                      "%lld is not behind start_step, which is %lld: nothing would be recorded",
                      (long long)p->static_param.end_step, (long long)p->static_param.start_step));
+    }
     return LT_OK;
 }
 

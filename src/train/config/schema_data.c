@@ -3,7 +3,7 @@
 #include "train/config/schema.h"
 #include "train/config/sections.h"
 
-#define ROWS(rows) rows, sizeof rows / sizeof *rows
+#define ROWS(rows) (rows), sizeof(rows) / sizeof *(rows)
 
 static const char *const modes[] = {"sampler", "base", NULL};
 static const char *const stages[] = {"sft", "pretrain", "rm", NULL};

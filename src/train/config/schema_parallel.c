@@ -3,7 +3,7 @@
 #include "train/config/schema.h"
 #include "train/config/sections.h"
 
-#define ROWS(rows) rows, sizeof rows / sizeof *rows
+#define ROWS(rows) (rows), sizeof(rows) / sizeof *(rows)
 
 static const char *const dtypes[] = {"fp16",  "bf16",  "fp32",  "fp64", "int8",
                                      "int16", "int32", "int64", NULL};

@@ -3,7 +3,7 @@
 #include "train/config/schema.h"
 #include "train/config/sections.h"
 
-#define ROWS(rows) rows, sizeof rows / sizeof *rows
+#define ROWS(rows) (rows), sizeof(rows) / sizeof *(rows)
 
 static const char *const decays[] = {"constant", "linear", "cosine", NULL};
 static const char *const optimizers[] = {"adamw", "adamw_swap", "muon", NULL};

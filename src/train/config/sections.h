@@ -244,6 +244,7 @@ typedef struct lt_cfg_ep_balance {
     int64_t max_dup_experts_num;
 } lt_cfg_ep_balance;
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order is the YAML's
 typedef struct lt_cfg_features {
     bool recompute;
     lt_cfg_recompute recompute_plan;
@@ -290,6 +291,7 @@ typedef struct lt_cfg_quantization {
     const char *fsdp_low_precision_all_gather_mode;
 } lt_cfg_quantization;
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order is the YAML's
 typedef struct lt_cfg_training {
     double lr, lr_min, lr_start;
     int lr_decay_style; /* lt_cfg_decay */

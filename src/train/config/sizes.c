@@ -26,7 +26,7 @@ static lt_status check_context(lt_config *cfg, int64_t world)
 {
     const lt_cfg_parallel *p = &cfg->parallel;
     const int64_t cp = product(p->ring_attention_size, p->ulysses_parallel_size, 1);
-    if (!divides(product(cp, p->tensor_parallel_size, 1), world))
+    if (cp == 0 || !divides(product(cp, p->tensor_parallel_size, 1), world)) {
         return ERROR(cfg,
                      lt_config_given(cfg, "parallel.ulysses_parallel_size")
                          ? "parallel.ulysses_parallel_size"
@@ -35,13 +35,15 @@ static lt_status check_context(lt_config *cfg, int64_t world)
                      "%lld: choose sizes whose product divides the number of ranks",
                      ll(world), ll(p->ulysses_parallel_size), ll(p->ring_attention_size),
                      ll(p->tensor_parallel_size));
+    }
     cfg->sizes.dp = world / cp; // tensor parallelism apart, which has to be 1
-    if (p->data_parallel_size != LT_CFG_NONE && p->data_parallel_size != cfg->sizes.dp)
+    if (p->data_parallel_size != LT_CFG_NONE && p->data_parallel_size != cfg->sizes.dp) {
         LT_TRY(ERROR(cfg, "parallel.data_parallel_size",
                      "is %lld, but %lld ranks / (ring %lld x ulysses %lld) make %lld: remove the "
                      "key, it is derived",
                      ll(p->data_parallel_size), ll(world), ll(p->ring_attention_size),
                      ll(p->ulysses_parallel_size), ll(cfg->sizes.dp)));
+    }
     return LT_OK;
 }
 
@@ -54,21 +56,23 @@ static lt_status check_shards(lt_config *cfg, int64_t world)
         p->fully_shard_parallel_size == LT_CFG_AUTO ? world : p->fully_shard_parallel_size;
     if (!divides(shard, world))
         return ERROR(cfg, key, "%lld does not divide the %lld ranks", ll(shard), ll(world));
-    if (shard < cp)
+    if (shard < cp) {
         return ERROR(
             cfg, key,
             "%lld is less than ring %lld x ulysses %lld, whose ranks share one shard group",
             ll(shard), ll(p->ring_attention_size), ll(p->ulysses_parallel_size));
-    if (!divides(cp, shard))
+    }
+    if (cp == 0 || !divides(cp, shard))
         return ERROR(cfg, key, "%lld is no multiple of ring %lld x ulysses %lld", ll(shard),
                      ll(p->ring_attention_size), ll(p->ulysses_parallel_size));
     cfg->sizes.fully_shard = shard;
     cfg->sizes.dp_shard = shard / cp;
-    if (cfg->sizes.dp > 0 && !divides(cfg->sizes.dp_shard, cfg->sizes.dp))
+    if (cfg->sizes.dp > 0 && !divides(cfg->sizes.dp_shard, cfg->sizes.dp)) {
         return ERROR(
             cfg, key,
             "gives %lld data-parallel shards, which do not divide the %lld data-parallel ranks",
             ll(cfg->sizes.dp_shard), ll(cfg->sizes.dp));
+    }
     cfg->sizes.dp_replicate = cfg->sizes.dp / cfg->sizes.dp_shard;
     return LT_OK;
 }
@@ -83,10 +87,11 @@ static lt_status check_experts(lt_config *cfg, int64_t world)
     const int64_t efsdp = p->expert_fully_shard_parallel_size == LT_CFG_NONE
                               ? world / ep
                               : p->expert_fully_shard_parallel_size;
-    if (!divides(product(efsdp, ep, 1), world))
+    if (!divides(product(efsdp, ep, 1), world)) {
         return ERROR(cfg, "parallel.expert_fully_shard_parallel_size",
                      "%lld x expert_parallel_size %lld do not divide the %lld ranks", ll(efsdp),
                      ll(ep), ll(world));
+    }
     cfg->sizes.ep = ep;
     cfg->sizes.efsdp = efsdp;
     cfg->sizes.edp = world / (efsdp * ep);
@@ -99,20 +104,22 @@ static lt_status check_padding(lt_config *cfg)
     const int64_t pad = cfg->data.dataloader_param.collate_param.pad_to_multiple_of;
     const int64_t cp = product(p->ring_attention_size, p->ulysses_parallel_size, 1);
     const int64_t need = p->ring_attention_size > 1 ? 2 * cp : cp;
-    if (need > 0 && !divides(need, pad))
+    if (need > 0 && !divides(need, pad)) {
         return ERROR(cfg, "data.dataloader_param.collate_param.pad_to_multiple_of",
                      "%lld is no multiple of %lld, which ring %lld x ulysses %lld need", ll(pad),
                      ll(need), ll(p->ring_attention_size), ll(p->ulysses_parallel_size));
+    }
     return LT_OK;
 }
 
 lt_status lt_config_check_sizes(lt_config *cfg, int64_t world)
 {
-    if (cfg->parallel.tensor_parallel_size != 1)
+    if (cfg->parallel.tensor_parallel_size != 1) {
         LT_TRY(ERROR(cfg, "parallel.tensor_parallel_size",
                      "has to be 1, got %lld: tensor parallelism does not exist in this form of "
                      "configuration",
                      ll(cfg->parallel.tensor_parallel_size)));
+    }
     LT_TRY(check_padding(cfg));
     if (world <= 0)
         return LT_OK;

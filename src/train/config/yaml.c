@@ -111,16 +111,18 @@ static lt_status node_of_alias(builder *b, const yaml_event_t *event, lt_yaml_no
     const char *name = (const char *)event->data.alias.anchor;
     const lt_yaml_mark at = mark_of(event->start_mark);
     int64_t index = 0;
-    if (!lt_map_get_text(b->anchor_index, name, &index))
+    if (!lt_map_get_text(b->anchor_index, name, &index)) {
         return FAIL_AT(b, at,
                        "*%.64s refers to an anchor that is not defined above: write &%.64s at the "
                        "value that it stands for",
                        name, name);
+    }
     const anchor a = LT_AT(&b->anchors, anchor, index);
-    if (a.open)
+    if (a.open) {
         return FAIL_AT(b, at,
                        "*%.64s stands inside the value that &%.64s names: it would never end", name,
                        name);
+    }
     LT_TRY(make_node(b, event->start_mark, a.node->kind, out));
     const lt_yaml_mark mark = (*out)->mark;
     **out = *a.node;
@@ -209,10 +211,11 @@ static lt_status next_child(builder *b, yaml_event_type_t end, int depth, lt_yam
 static lt_status add_weight(builder *b, lt_yaml_node *node, const lt_yaml_node *child)
 {
     node->weight += child->weight;
-    if (node->weight > LT_YAML_MAX_NODES)
+    if (node->weight > LT_YAML_MAX_NODES) {
         return FAIL_AT(b, child->mark,
                        "with its aliases written out the file has more than %d values",
                        LT_YAML_MAX_NODES);
+    }
     return LT_OK;
 }
 
@@ -234,7 +237,7 @@ static lt_status node_of_list(builder *b, const yaml_event_t *event, int depth, 
     }
     list->n = b->open.n - base;
     void *memory = NULL;
-    LT_TRY(lt_arena_take(b->arena, (size_t)list->n * sizeof *list->items, &memory));
+    LT_TRY(lt_arena_take(b->arena, (size_t)list->n * sizeof(lt_yaml_node *), &memory));
     list->items = memory;
     for (int64_t i = 0; i < list->n; i++)
         list->items[i] = LT_AT(&b->open, lt_yaml_pair, base + i).value;

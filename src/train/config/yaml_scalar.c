@@ -63,8 +63,10 @@ static const char *skip_exponent(const char *p)
 static void strip(const char *text, char out[LT_YAML_MAX_NUMBER + 1])
 {
     for (const char *p = skip_sign(text); *p; p++) {
-        if (*p != '_')
-            *out++ = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+        if (*p >= 'A' && *p <= 'Z')
+            *out++ = (char)(*p - 'A' + 'a');
+        else if (*p != '_')
+            *out++ = *p;
     }
     *out = '\0';
 }
@@ -106,7 +108,7 @@ static bool is_float(const char *text)
 
 static double float_value(const char *text)
 {
-    char body[LT_YAML_MAX_NUMBER + 1];
+    char body[LT_YAML_MAX_NUMBER + 1] = "";
     strip(text, body);
     double x = 0;
     if (strcmp(body, ".inf") == 0)
@@ -162,7 +164,7 @@ static bool read_digits(const char **p, int base, int64_t *value, double *real)
 
 static void set_integer(lt_yaml_node *node, int base)
 {
-    char body[LT_YAML_MAX_NUMBER + 1];
+    char body[LT_YAML_MAX_NUMBER + 1] = "";
     strip(node->text, body);
     const char *p = body + (base == 2 || base == 16 ? 2 : 0);
     int64_t total = 0;

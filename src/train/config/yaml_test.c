@@ -220,17 +220,21 @@ static void limits_are_enforced(void **state)
     text[100] = '\0';
     parse_fails(state, text, "64 collections");
     size_t len = (size_t)snprintf(text, sizeof text, "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n");
-    for (int i = 1; i < 9; i++)
+    for (int i = 1; i < 9; i++) {
         len += (size_t)snprintf(text + len, sizeof text - len,
                                 "a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n", i, i,
                                 i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+    }
     parse_fails(state, text, "with its aliases written out");
     char *big = lt_test_take(*state, LT_YAML_MAX_BYTES + 2);
     memset(big, '#', LT_YAML_MAX_BYTES + 1);
     parse_fails(state, big, "at most");
-    for (int i = 0; i < 2 * (LT_YAML_MAX_NODES + 1); i += 2)
-        memcpy(big + i, i ? ",1" : "[1", 2);
-    strcpy(big + 2 * (LT_YAML_MAX_NODES + 1), "]");
+    for (size_t i = 0; i <= LT_YAML_MAX_NODES; i++) {
+        big[2 * i] = i ? ',' : '[';
+        big[2 * i + 1] = '1';
+    }
+    big[2 * (size_t)(LT_YAML_MAX_NODES + 1)] = ']';
+    big[2 * (size_t)(LT_YAML_MAX_NODES + 1) + 1] = '\0';
     parse_fails(state, big, "the file has more than");
     len = 0;
     for (int i = 0; i <= LT_YAML_MAX_KEYS; i++)

@@ -37,11 +37,12 @@ lt_yaml_words lt_yaml_describe(const lt_yaml_node *node)
                  [LT_YAML_LIST] = {"a list", false},   [LT_YAML_MAP] = {"a mapping", false}};
     lt_yaml_words out;
     const char *quote = node->kind == LT_YAML_TEXT ? "\"" : "";
-    if (kinds[node->kind].with_text)
+    if (kinds[node->kind].with_text) {
         snprintf(out.s, sizeof out.s, "%s %s%.70s%s", kinds[node->kind].words, quote,
                  lt_yaml_excerpt(node->text).s, quote);
-    else
+    } else {
         snprintf(out.s, sizeof out.s, "%s", kinds[node->kind].words);
+    }
     return out;
 }
 
@@ -56,8 +57,11 @@ lt_yaml_words lt_yaml_excerpt(const char *text)
         while (n > 0 && ((unsigned char)text[n] & 0xC0U) == 0x80U) // not inside a character
             n--;
     }
-    for (size_t i = 0; i < n; i++)
-        out.s[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+    memcpy(out.s, text, n);
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            out.s[i] = '?';
+    }
     snprintf(out.s + n, sizeof out.s - n, "%s", cut ? "..." : "");
     return out;
 }
@@ -134,10 +138,11 @@ lt_status lt_yaml_set(lt_arena *arena, lt_yaml_node **root, const char *path, lt
     for (const char *p = path; *p;) {
         const size_t len = strcspn(p, ".");
         lt_yaml_node *map = NULL;
-        if ((*slot)->kind != LT_YAML_MAP && (*slot)->kind != LT_YAML_NULL)
+        if ((*slot)->kind != LT_YAML_MAP && (*slot)->kind != LT_YAML_NULL) {
             return LT_FAIL(LT_ERR_CONFIG, "%.*s is %s, so it has no %.*s",
                            (int)(p > path ? p - path - 1 : 0), path, lt_yaml_describe(*slot).s,
                            (int)len, p);
+        }
         LT_TRY(copy_map(arena, *slot, 1, &map));
         *slot = map;
         LT_TRY(slot_of(arena, map, p, len, value, &slot));
