@@ -54,11 +54,13 @@ static lt_scene random_scene(lt_mt19937 *g)
         places[i] = i;
     const int n = 1 + lt_scene_pick(g, LT_SHAPES_CELLS);
     for (int i = 0; i < n; i++) { // colours and places are dealt out, so neither comes twice
-        const int k = i + lt_scene_pick(g, LT_N_SHADES - i), p = i + lt_scene_pick(g, LT_SHAPES_CELLS - i);
+        const int k = i + lt_scene_pick(g, LT_N_SHADES - i),
+                  p = i + lt_scene_pick(g, LT_SHAPES_CELLS - i);
         const int shade = shades[k], place = places[p];
         shades[k] = shades[i];
         places[p] = places[i];
-        s.cell[place] = (lt_scene_cell){true, (lt_shape)lt_scene_pick(g, LT_N_SHAPES), (lt_shade)shade};
+        s.cell[place] =
+            (lt_scene_cell){true, (lt_shape)lt_scene_pick(g, LT_N_SHAPES), (lt_shade)shade};
     }
     return s;
 }
@@ -67,8 +69,11 @@ static lt_scene random_scene(lt_mt19937 *g)
 static bool is_held_out(const lt_scene *s)
 {
     uint64_t code = 0;
-    for (int i = 0; i < LT_SHAPES_CELLS; i++)
-        code = code * 19 + (s->cell[i].full ? 1 + (uint64_t)s->cell[i].shape * LT_N_SHADES + s->cell[i].shade : 0);
+    for (int i = 0; i < LT_SHAPES_CELLS; i++) {
+        code =
+            code * 19 +
+            (s->cell[i].full ? 1 + (uint64_t)s->cell[i].shape * LT_N_SHADES + s->cell[i].shade : 0);
+    }
     uint32_t word[4];
     lt_philox(0x5348415045ULL, 0, code, word);
     return word[0] % HELD_OUT_OF == 0;
@@ -76,16 +81,19 @@ static bool is_held_out(const lt_scene *s)
 
 static lt_status write_file(const char *path, const lt_buf *bytes)
 {
-    FILE *f = fopen(path, "wb"); // without an fsync each: there are thousands, and they can be drawn again
+    FILE *f = fopen(
+        path, "wb"); // without an fsync each: there are thousands, and they can be drawn again
     if (f == NULL)
         return LT_FAIL(LT_ERR_IO, "cannot create %s: %s", path, lt_errno_text(errno));
     const bool put = fwrite(bytes->data, 1, bytes->len, f) == bytes->len;
     if (fclose(f) != 0 || !put)
-        return LT_FAIL(LT_ERR_IO, "cannot write %zu bytes to %s: %s", bytes->len, path, lt_errno_text(errno));
+        return LT_FAIL(LT_ERR_IO, "cannot write %zu bytes to %s: %s", bytes->len, path,
+                       lt_errno_text(errno));
     return LT_OK;
 }
 
-static lt_status draw(const lt_scene *scene, lt_mt19937 *g, const char *path, bool jpeg, lt_buf *bytes)
+static lt_status draw(const lt_scene *scene, lt_mt19937 *g, const char *path, bool jpeg,
+                      lt_buf *bytes)
 {
     uint8_t px[LT_SHAPES_SIDE * LT_SHAPES_SIDE * 3];
     const lt_image image = {.px = px, .h = LT_SHAPES_SIDE, .w = LT_SHAPES_SIDE};
@@ -110,7 +118,8 @@ static void count_answer(tally *t, const char *answer)
 }
 
 /** A question that this picture wasn't asked yet, of a kind picked at random. */
-static void next_question(const lt_scene *scene, lt_mt19937 *g, const lt_scene_question *before, int n, lt_scene_question *q)
+static void next_question(const lt_scene *scene, lt_mt19937 *g, const lt_scene_question *before,
+                          int n, lt_scene_question *q)
 {
     bool fresh = false;
     while (!fresh) {
@@ -133,7 +142,8 @@ static lt_status add_row(part *p, const lt_scene *scene, lt_mt19937 *g, const ch
         char text[16 + sizeof asked[0].ask];
         lt_scene_question *q = &asked[i];
         next_question(scene, g, asked, i, q);
-        (void)snprintf(text, sizeof text, "%s%.*s", i == 0 ? "<image>\n" : "", (int)sizeof q->ask, q->ask);
+        (void)snprintf(text, sizeof text, "%s%.*s", i == 0 ? "<image>\n" : "", (int)sizeof q->ask,
+                       q->ask);
         json_array_append_new(messages, turn("user", text));
         json_array_append_new(messages, turn("assistant", q->answer));
         count_answer(&p->answers, q->answer);
@@ -166,7 +176,8 @@ static lt_status write_json(const char *path, const json_t *value)
     return st;
 }
 
-static lt_status write_pictures(part *p, const char *dir, lt_mt19937 *g, lt_arena *arena, lt_buf *bytes)
+static lt_status write_pictures(part *p, const char *dir, lt_mt19937 *g, lt_arena *arena,
+                                lt_buf *bytes)
 {
     for (int64_t i = 0; i < p->n_pictures; i++) {
         char *image = NULL, *path = NULL;
@@ -176,7 +187,8 @@ static lt_status write_pictures(part *p, const char *dir, lt_mt19937 *g, lt_aren
             scene = random_scene(g);
         while (is_held_out(&scene) != p->held_out);
         lt_arena_reset(arena);
-        LT_TRY(lt_arena_printf(arena, &image, "images/%s_%05lld.%s", p->name, (long long)i, jpeg ? "jpg" : "png"));
+        LT_TRY(lt_arena_printf(arena, &image, "images/%s_%05lld.%s", p->name, (long long)i,
+                               jpeg ? "jpg" : "png"));
         LT_TRY(lt_path_join(arena, dir, image, &path));
         LT_TRY(draw(&scene, g, path, jpeg, bytes));
         LT_TRY(add_row(p, &scene, g, image));
@@ -203,7 +215,8 @@ static lt_status write_part(part *p, const lt_shapes_opts *o, lt_arena *arena, l
 static void report(const part *train, const part *held_out, lt_shapes_report *out)
 {
     const tally *t = &held_out->answers;
-    *out = (lt_shapes_report){.n_questions = train->n_questions, .n_held_out_questions = held_out->n_questions};
+    *out = (lt_shapes_report){.n_questions = train->n_questions,
+                              .n_held_out_questions = held_out->n_questions};
     for (int i = 0; i < t->used; i++) {
         const double share = (double)t->n[i] / (double)held_out->n_questions;
         if (share <= out->commonest)
@@ -213,8 +226,8 @@ static void report(const part *train, const part *held_out, lt_shapes_report *ou
     }
 }
 
-static lt_status write_all(const lt_shapes_opts *o, const lt_log *log, part *train, part *held_out, lt_arena *arena, lt_buf *bytes,
-                           lt_shapes_report *out)
+static lt_status write_all(const lt_shapes_opts *o, const lt_log *log, part *train, part *held_out,
+                           lt_arena *arena, lt_buf *bytes, lt_shapes_report *out)
 {
     char *images = NULL, *model = NULL;
     LT_TRY(lt_path_join(arena, o->dir, "images", &images));
@@ -225,7 +238,9 @@ static lt_status write_all(const lt_shapes_opts *o, const lt_log *log, part *tra
     LT_TRY(write_part(train, o, arena, bytes));
     LT_TRY(write_part(held_out, o, arena, bytes));
     report(train, held_out, out);
-    LT_INFO(log, "data", "%s: %lld pictures with %lld questions, %lld held out with %lld; commonest held-out answer \"%s\", %.1f %%",
+    LT_INFO(log, "data",
+            "%s: %lld pictures with %lld questions, %lld held out with %lld; commonest held-out "
+            "answer \"%s\", %.1f %%",
             o->dir, (long long)o->n_train, (long long)out->n_questions, (long long)o->n_held_out,
             (long long)out->n_held_out_questions, out->commonest_answer, out->commonest * 100.0);
     return LT_OK;
@@ -237,12 +252,17 @@ lt_status lt_shapes_write(const lt_shapes_opts *opts, const lt_log *log, lt_shap
     lt_buf bytes = {0};
     lt_shapes_report unused;
     part train = {.name = "train", .n_pictures = opts->n_train, .turns = opts->turns};
-    part held_out = {.name = "held_out", .held_out = true, .n_pictures = opts->n_held_out, .turns = 1};
-    if (opts->n_train < 1 || opts->n_held_out < 1 || opts->n_train > MAX_PICTURES || opts->n_held_out > MAX_PICTURES ||
-        opts->turns < 1 || opts->turns > MAX_TURNS)
-        return LT_FAIL(LT_ERR_CONFIG, "shapes: pictures must be 1 to %d, questions a picture 1 to %d", MAX_PICTURES, MAX_TURNS);
+    part held_out = {
+        .name = "held_out", .held_out = true, .n_pictures = opts->n_held_out, .turns = 1};
+    if (opts->n_train < 1 || opts->n_held_out < 1 || opts->n_train > MAX_PICTURES ||
+        opts->n_held_out > MAX_PICTURES || opts->turns < 1 || opts->turns > MAX_TURNS) {
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "shapes: pictures must be 1 to %d, questions a picture 1 to %d",
+                       MAX_PICTURES, MAX_TURNS);
+    }
     LT_TRY(lt_arena_create(&arena, "shapes"));
-    const lt_status st = write_all(opts, log, &train, &held_out, arena, &bytes, out != NULL ? out : &unused);
+    const lt_status st =
+        write_all(opts, log, &train, &held_out, arena, &bytes, out != NULL ? out : &unused);
     json_decref(train.rows);
     json_decref(held_out.rows);
     lt_buf_deinit(&bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built-in demo: pictures of coloured shapes with questions and answers, and the files of a small model for them.
+// The built-in demo: pictures of coloured shapes with questions and answers, and the files of a
+// small model for them.
 #ifndef LT_DATA_SHAPES_H
 #define LT_DATA_SHAPES_H
 
@@ -24,16 +25,19 @@ typedef struct lt_shapes_report {
 } lt_shapes_report;
 
 /**
- * Write DIR/images/train_00000.png ... (every fourth a JPEG), DIR/images/held_out_00000.png ..., DIR/train.json and
- * DIR/held_out.json (a list of {"messages": [{"role", "content"}], "images": ["images/..."]}), and DIR/model (lt_shapes_write_model).
+ * Write DIR/images/train_00000.png ... (every fourth a JPEG), DIR/images/held_out_00000.png ...,
+ * DIR/train.json and DIR/held_out.json (a list of {"messages": [{"role", "content"}], "images":
+ * ["images/..."]}), and DIR/model (lt_shapes_write_model).
  * The same options give the same bytes. No layout of shapes is in both sets.
  * errors   LT_ERR_CONFIG, LT_ERR_IO, LT_ERR_MEMORY
  */
-LT_NODISCARD lt_status lt_shapes_write(const lt_shapes_opts *opts, const lt_log *log, lt_shapes_report *out);
+LT_NODISCARD lt_status lt_shapes_write(const lt_shapes_opts *opts, const lt_log *log,
+                                       lt_shapes_report *out);
 
 /**
- * The files of a small Qwen3-VL without weights: config.json, tokenizer.json (byte-level BPE of Qwen's form, its merges learned from the
- * questions), tokenizer_config.json, generation_config.json, preprocessor_config.json, video_preprocessor_config.json.
+ * The files of a small Qwen3-VL without weights: config.json, tokenizer.json (byte-level BPE of
+ * Qwen's form, its merges learned from the questions), tokenizer_config.json,
+ * generation_config.json, preprocessor_config.json, video_preprocessor_config.json.
  */
 LT_NODISCARD lt_status lt_shapes_write_model(const char *dir);
 #endif

@@ -28,43 +28,55 @@ enum {
 
 static json_t *text_config(int64_t rows)
 {
-    return json_pack("{s:b, s:f, s:i, s:s, s:i, s:f, s:i, s:i, s:s, s:i, s:i, s:i, s:f, s:{s:b, s:[i, i, i], s:s}, s:f, s:b, s:b, s:I}",
-                     "attention_bias", 0, "attention_dropout", 0.0, "head_dim", HEAD, "hidden_act", "silu", "hidden_size", WIDTH,
-                     "initializer_range", 0.02, "intermediate_size", MLP, "max_position_embeddings", 4096, "model_type",
-                     "qwen3_vl_text", "num_attention_heads", HEADS, "num_hidden_layers", DEPTH, "num_key_value_heads", KV_HEADS,
-                     "rms_norm_eps", 1e-6, "rope_scaling", "mrope_interleaved", 1, "mrope_section", 6, 5, 5, "rope_type", "default",
-                     "rope_theta", 10000.0, "tie_word_embeddings", 1, "use_cache", 1, "vocab_size", (json_int_t)rows);
+    return json_pack("{s:b, s:f, s:i, s:s, s:i, s:f, s:i, s:i, s:s, s:i, s:i, s:i, s:f, s:{s:b, "
+                     "s:[i, i, i], s:s}, s:f, s:b, s:b, s:I}",
+                     "attention_bias", 0, "attention_dropout", 0.0, "head_dim", HEAD, "hidden_act",
+                     "silu", "hidden_size", WIDTH, "initializer_range", 0.02, "intermediate_size",
+                     MLP, "max_position_embeddings", 4096, "model_type", "qwen3_vl_text",
+                     "num_attention_heads", HEADS, "num_hidden_layers", DEPTH,
+                     "num_key_value_heads", KV_HEADS, "rms_norm_eps", 1e-6, "rope_scaling",
+                     "mrope_interleaved", 1, "mrope_section", 6, 5, 5, "rope_type", "default",
+                     "rope_theta", 10000.0, "tie_word_embeddings", 1, "use_cache", 1, "vocab_size",
+                     (json_int_t)rows);
 }
 
 static json_t *vision_config(void)
 {
-    return json_pack("{s:[i, i], s:i, s:s, s:i, s:i, s:f, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i}", "deepstack_visual_indexes", 1, 2,
-                     "depth", VISION_DEPTH, "hidden_act", "gelu_pytorch_tanh", "hidden_size", VISION_WIDTH, "in_channels", 3,
-                     "initializer_range", 0.02, "intermediate_size", VISION_MLP, "model_type", "qwen3_vl", "num_heads", VISION_HEADS,
-                     "num_position_embeddings", POSITIONS, "out_hidden_size", WIDTH, "patch_size", PATCH, "spatial_merge_size", MERGE,
+    return json_pack("{s:[i, i], s:i, s:s, s:i, s:i, s:f, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i}",
+                     "deepstack_visual_indexes", 1, 2, "depth", VISION_DEPTH, "hidden_act",
+                     "gelu_pytorch_tanh", "hidden_size", VISION_WIDTH, "in_channels", 3,
+                     "initializer_range", 0.02, "intermediate_size", VISION_MLP, "model_type",
+                     "qwen3_vl", "num_heads", VISION_HEADS, "num_position_embeddings", POSITIONS,
+                     "out_hidden_size", WIDTH, "patch_size", PATCH, "spatial_merge_size", MERGE,
                      "temporal_patch_size", 2);
 }
 
 static json_t *model_config(const lt_shapes_ids *ids)
 {
     const int64_t rows = lt_round_up(ids->vocab, VOCAB_STEP);
-    return json_pack("{s:[s], s:I, s:s, s:o, s:b, s:I, s:o, s:I, s:I}", "architectures", "Qwen3VLForConditionalGeneration",
-                     "image_token_id", (json_int_t)ids->image_pad, "model_type", "qwen3_vl", "text_config", text_config(rows),
-                     "tie_word_embeddings", 1, "video_token_id", (json_int_t)ids->video_pad, "vision_config", vision_config(),
-                     "vision_end_token_id", (json_int_t)ids->vision_end, "vision_start_token_id", (json_int_t)ids->vision_start);
+    return json_pack("{s:[s], s:I, s:s, s:o, s:b, s:I, s:o, s:I, s:I}", "architectures",
+                     "Qwen3VLForConditionalGeneration", "image_token_id",
+                     (json_int_t)ids->image_pad, "model_type", "qwen3_vl", "text_config",
+                     text_config(rows), "tie_word_embeddings", 1, "video_token_id",
+                     (json_int_t)ids->video_pad, "vision_config", vision_config(),
+                     "vision_end_token_id", (json_int_t)ids->vision_end, "vision_start_token_id",
+                     (json_int_t)ids->vision_start);
 }
 
 static json_t *processor_config(const char *kind, const char *type)
 {
-    return json_pack("{s:{s:i, s:i}, s:i, s:i, s:i, s:[f, f, f], s:[f, f, f], s:s, s:s}", "size", "longest_edge", MOST_PIXELS,
-                     "shortest_edge", FLOOR_PIXELS, "patch_size", PATCH, "temporal_patch_size", 2, "merge_size", MERGE, "image_mean",
-                     0.5, 0.5, 0.5, "image_std", 0.5, 0.5, 0.5, "processor_class", "Qwen3VLProcessor", kind, type);
+    return json_pack("{s:{s:i, s:i}, s:i, s:i, s:i, s:[f, f, f], s:[f, f, f], s:s, s:s}", "size",
+                     "longest_edge", MOST_PIXELS, "shortest_edge", FLOOR_PIXELS, "patch_size",
+                     PATCH, "temporal_patch_size", 2, "merge_size", MERGE, "image_mean", 0.5, 0.5,
+                     0.5, "image_std", 0.5, 0.5, 0.5, "processor_class", "Qwen3VLProcessor", kind,
+                     type);
 }
 
 static json_t *generation_config(const lt_shapes_ids *ids)
 {
-    return json_pack("{s:b, s:[I, I], s:I}", "do_sample", 0, "eos_token_id", (json_int_t)ids->im_end, (json_int_t)ids->end_of_text,
-                     "pad_token_id", (json_int_t)ids->end_of_text);
+    return json_pack("{s:b, s:[I, I], s:I}", "do_sample", 0, "eos_token_id",
+                     (json_int_t)ids->im_end, (json_int_t)ids->end_of_text, "pad_token_id",
+                     (json_int_t)ids->end_of_text);
 }
 
 static int put_text(const char *text, size_t n, void *ctx)
@@ -90,7 +102,8 @@ static lt_status write_value(const char *dir, const char *name, json_t *value)
     lt_buf bytes = {0};
     const int rc = value != NULL ? json_dump_callback(value, put_text, &bytes, JSON_INDENT(2)) : -1;
     json_decref(value);
-    lt_status st = rc == 0 ? lt_buf_text(&bytes, "\n") : LT_FAIL(LT_ERR_MEMORY, "out of memory: writing %s/%s", dir, name);
+    lt_status st = rc == 0 ? lt_buf_text(&bytes, "\n")
+                           : LT_FAIL(LT_ERR_MEMORY, "out of memory: writing %s/%s", dir, name);
     if (st == LT_OK)
         st = write_bytes(dir, name, &bytes);
     lt_buf_deinit(&bytes);
@@ -108,9 +121,13 @@ lt_status lt_shapes_write_model(const char *dir)
     LT_TRY_GOTO(st, write_bytes(dir, "tokenizer_config.json", &config), done);
     LT_TRY_GOTO(st, write_value(dir, "config.json", model_config(&ids)), done);
     LT_TRY_GOTO(st, write_value(dir, "generation_config.json", generation_config(&ids)), done);
-    LT_TRY_GOTO(st, write_value(dir, "preprocessor_config.json", processor_config("image_processor_type", "Qwen2VLImageProcessorFast")),
+    LT_TRY_GOTO(st,
+                write_value(dir, "preprocessor_config.json",
+                            processor_config("image_processor_type", "Qwen2VLImageProcessorFast")),
                 done);
-    LT_TRY_GOTO(st, write_value(dir, "video_preprocessor_config.json", processor_config("video_processor_type", "Qwen3VLVideoProcessor")),
+    LT_TRY_GOTO(st,
+                write_value(dir, "video_preprocessor_config.json",
+                            processor_config("video_processor_type", "Qwen3VLVideoProcessor")),
                 done);
 done:
     lt_buf_deinit(&tokenizer);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the demo's files share: a scene, its drawing, the words of its questions. Internal to shapes*.c.
+// What the demo's files share: a scene, its drawing, the words of its questions. Internal to
+// shapes*.c.
 #ifndef LT_DATA_SHAPES_PARTS_H
 #define LT_DATA_SHAPES_PARTS_H
 
@@ -50,9 +51,13 @@ typedef struct lt_scene_question {
 enum { LT_SCENE_KINDS = 6 };
 bool lt_scene_ask(const lt_scene *scene, int kind, lt_mt19937 *g, lt_scene_question *out);
 
-/** tokenizer.json for texts made of `words` (with their leading blank), and the id of each added token. */
+/**
+ * tokenizer.json for texts made of `words` (with their leading blank), and the id of each added
+ * token.
+ */
 typedef struct lt_shapes_ids {
     int64_t vocab, end_of_text, im_start, im_end, vision_start, vision_end, image_pad, video_pad;
 } lt_shapes_ids;
-LT_NODISCARD lt_status lt_shapes_tokenizer(lt_buf *tokenizer_json, lt_buf *config_json, lt_shapes_ids *ids);
+LT_NODISCARD lt_status lt_shapes_tokenizer(lt_buf *tokenizer_json, lt_buf *config_json,
+                                           lt_shapes_ids *ids);
 #endif

@@ -6,8 +6,10 @@
 #include "data/shapes_parts.h"
 
 const char *const lt_shape_names[LT_N_SHAPES] = {"circle", "square", "triangle"};
-const char *const lt_shade_names[LT_N_SHADES] = {"red", "green", "blue", "yellow", "purple", "black"};
-const char *const lt_cell_names[LT_SHAPES_CELLS] = {"top left", "top right", "bottom left", "bottom right"};
+const char *const lt_shade_names[LT_N_SHADES] = {"red",    "green",  "blue",
+                                                 "yellow", "purple", "black"};
+const char *const lt_cell_names[LT_SHAPES_CELLS] = {"top left", "top right", "bottom left",
+                                                    "bottom right"};
 
 static const uint8_t shades[LT_N_SHADES][3] = {{215, 45, 45},  {45, 165, 70},  {55, 90, 220},
                                                {240, 205, 50}, {150, 65, 185}, {30, 30, 30}};
@@ -40,25 +42,29 @@ static bool inside(lt_shape shape, int x, int y, int r)
 
 static void draw_shape(const lt_scene_cell *c, int left, int top, lt_mt19937 *g, uint8_t *px)
 {
-    const int r = SMALLEST + lt_scene_pick(g, LARGEST - SMALLEST + 1), room = LT_SHAPES_CELL_PX / 2 - 1 - r;
+    const int r = SMALLEST + lt_scene_pick(g, LARGEST - SMALLEST + 1),
+              room = LT_SHAPES_CELL_PX / 2 - 1 - r;
     const int cx = left + LT_SHAPES_CELL_PX / 2 + lt_scene_pick(g, 2 * room + 1) - room;
     const int cy = top + LT_SHAPES_CELL_PX / 2 + lt_scene_pick(g, 2 * room + 1) - room;
     uint8_t colour[3];
     for (int i = 0; i < 3; i++)
         colour[i] = shifted(shades[c->shade][i], g);
-    for (int y = cy - r; y <= cy + r; y++)
+    for (int y = cy - r; y <= cy + r; y++) {
         for (int x = cx - r; x <= cx + r; x++)
             if (inside(c->shape, x - cx, y - cy, r))
                 memcpy(px + ((ptrdiff_t)y * LT_SHAPES_SIDE + x) * 3, colour, 3);
+    }
 }
 
 void lt_scene_draw(const lt_scene *scene, lt_mt19937 *g, uint8_t *px)
 {
     const uint8_t ground = (uint8_t)(225 + lt_scene_pick(g, 31));
     memset(px, ground, sizeof(uint8_t[LT_SHAPES_SIDE * LT_SHAPES_SIDE * 3]));
-    for (int i = 0; i < LT_SHAPES_CELLS; i++)
+    for (int i = 0; i < LT_SHAPES_CELLS; i++) {
         if (scene->cell[i].full)
-            draw_shape(&scene->cell[i], i % 2 * LT_SHAPES_CELL_PX, i / 2 * LT_SHAPES_CELL_PX, g, px);
+            draw_shape(&scene->cell[i], i % 2 * LT_SHAPES_CELL_PX, i / 2 * LT_SHAPES_CELL_PX, g,
+                       px);
+    }
 }
 
 // ---------------------------------------------------------------- asking
@@ -130,16 +136,19 @@ static bool ask_cell(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
     const int i = lt_scene_pick(g, LT_SHAPES_CELLS);
     const lt_scene_cell *c = &s->cell[i];
     (void)snprintf(q->ask, sizeof q->ask, "What is at the %s?", lt_cell_names[i]);
-    if (c->full)
-        (void)snprintf(q->answer, sizeof q->answer, "%s %s", lt_shade_names[c->shade], lt_shape_names[c->shape]);
-    else
+    if (c->full) {
+        (void)snprintf(q->answer, sizeof q->answer, "%s %s", lt_shade_names[c->shade],
+                       lt_shape_names[c->shape]);
+    } else {
         (void)snprintf(q->answer, sizeof q->answer, "nothing");
+    }
     return true;
 }
 
 bool lt_scene_ask(const lt_scene *scene, int kind, lt_mt19937 *g, lt_scene_question *out)
 {
-    static bool (*const kinds[LT_SCENE_KINDS])(const lt_scene *, lt_mt19937 *, lt_scene_question *) = {
+    static bool (*const kinds[LT_SCENE_KINDS])(const lt_scene *, lt_mt19937 *,
+                                               lt_scene_question *) = {
         ask_colour, ask_shape, ask_place, ask_all, ask_count, ask_cell};
     return kinds[kind](scene, g, out);
 }

@@ -34,10 +34,11 @@ static void png_done(png_structp png)
 static lt_status png_guarded(png_structp png, png_infop info, png_sink *sink, const lt_image *image)
 {
     if (setjmp(png_jmpbuf(png)) != 0) // NOLINT(cert-err52-cpp): libpng knows no other way out
-        return sink->st != LT_OK ? sink->st : LT_FAIL(LT_ERR_INTERNAL, "cannot encode a PNG picture");
+        return sink->st != LT_OK ? sink->st
+                                 : LT_FAIL(LT_ERR_INTERNAL, "cannot encode a PNG picture");
     png_set_write_fn(png, sink, png_put, png_done);
-    png_set_IHDR(png, info, (png_uint_32)image->w, (png_uint_32)image->h, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, (png_uint_32)image->w, (png_uint_32)image->h, 8, PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
     for (int64_t y = 0; y < image->h; y++)
         png_write_row(png, image->px + y * image->w * 3);
@@ -50,7 +51,8 @@ lt_status lt_png_encode(const lt_image *image, lt_buf *out)
     png_sink sink = {.out = out};
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
-    const lt_status st = info != NULL ? png_guarded(png, info, &sink, image) : LT_FAIL(LT_ERR_MEMORY, "out of memory: PNG encoder");
+    const lt_status st = info != NULL ? png_guarded(png, info, &sink, image)
+                                      : LT_FAIL(LT_ERR_MEMORY, "out of memory: PNG encoder");
     png_destroy_write_struct(&png, &info);
     return st;
 }
@@ -110,8 +112,9 @@ static lt_status jpeg_guarded(encoder *e, const lt_image *image, int quality)
     e->errors.error_exit = jpeg_failed;
     c->client_data = e;
     jpeg_create_compress(c);
-    e->sink = (struct jpeg_destination_mgr){
-        .init_destination = jpeg_begin, .empty_output_buffer = jpeg_full, .term_destination = jpeg_end};
+    e->sink = (struct jpeg_destination_mgr){.init_destination = jpeg_begin,
+                                            .empty_output_buffer = jpeg_full,
+                                            .term_destination = jpeg_end};
     c->dest = &e->sink;
     c->image_width = (JDIMENSION)image->w;
     c->image_height = (JDIMENSION)image->h;
