@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // adamw and sum_squares: checks, references and table rows.
 #include "op/adamw.h"
+#include "op/cpu/kernels.h"
 #include <math.h>
 
 enum { P, M, V, LO }; /* the in-out tensors */
@@ -74,7 +75,7 @@ const lt_op_def lt_op_adamw = {
     .n_out = 4,
     .dtypes = LT_DTYPE_BIT(LT_F32) | LT_DTYPE_BIT(LT_F64),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_adamw_fwd_cpu},
 };
 
 static lt_status infer_sum(const lt_op_args *a)
@@ -102,5 +103,5 @@ const lt_op_def lt_op_sum_squares = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer_sum,
-    .forward = {[LT_REF] = sum_ref},
+    .forward = {[LT_REF] = sum_ref, [LT_CPU] = lt_sum_squares_fwd_cpu},
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // add and copy: shape rules, references and table rows.
 #include "op/add.h"
+#include "op/cpu/kernels.h"
 #include <string.h>
 
 static lt_status infer(const lt_op_args *a)
@@ -31,7 +32,7 @@ const lt_op_def lt_op_add = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_add_fwd_cpu},
     .grad = grad,
     .flags = LT_OP_CHEAP | LT_OP_IN_PLACE,
 };
@@ -62,7 +63,7 @@ const lt_op_def lt_op_copy = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer_copy,
-    .forward = {[LT_REF] = copy_ref},
+    .forward = {[LT_REF] = copy_ref, [LT_CPU] = lt_copy_fwd_cpu},
     .grad = grad,
     .flags = LT_OP_CHEAP,
 };

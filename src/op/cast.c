@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cast: shape rule, reference and table row.
 #include "op/cast.h"
+#include "op/cpu/kernels.h"
 
 static lt_status infer(const lt_op_args *a)
 {
@@ -33,8 +34,8 @@ const lt_op_def lt_op_cast = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_cast_fwd_cpu},
+    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_cast_bwd_cpu},
     .flags = LT_OP_CHEAP,
 };
 

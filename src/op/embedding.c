@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // embedding: shape rule, reference and table row.
 #include "op/embedding.h"
+#include "op/cpu/kernels.h"
 
 static lt_status infer(const lt_op_args *a)
 {
@@ -61,8 +62,8 @@ const lt_op_def lt_op_embedding = {
     .dtypes = LT_INDEX,
     .index_in = LT_IN(0),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_embedding_fwd_cpu},
+    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_embedding_bwd_cpu},
     .backward_reads = LT_IN(0),
     .flags = LT_OP_CHEAP,
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // layer_norm: shape rule, reference and table row.
 #include "op/layer_norm.h"
+#include "op/cpu/kernels.h"
+#include "op/cpu/run.h"
 #include <math.h>
 
 typedef struct moments {
@@ -101,7 +103,10 @@ static lt_status backward_ref(const lt_op_args *a)
 
 static size_t scratch(const lt_op_args *a, lt_pass pass)
 {
-    return pass == LT_FORWARD ? 0 : (size_t)(2 * a->in[0]->dim[0]) * sizeof(double);
+    const int64_t rows = a->in[0]->dim[0];
+    const size_t moments_bytes = (size_t)(2 * rows) * sizeof(double),
+                 parts = lt_cpu_part_bytes(rows, 2 * a->in[0]->dim[1]);
+    return pass == LT_FORWARD ? 0 : moments_bytes > parts ? moments_bytes : parts;
 }
 
 const lt_op_def lt_op_layer_norm = {
@@ -110,8 +115,8 @@ const lt_op_def lt_op_layer_norm = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_layer_norm_fwd_cpu},
+    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_layer_norm_bwd_cpu},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // qk_norm_rope: shape rule, reference and table row.
 #include "op/qk_norm_rope.h"
+#include "op/cpu/kernels.h"
+#include "op/cpu/run.h"
 #include <math.h>
 
 static int64_t heads_of(const lt_op_args *a)
@@ -125,7 +127,10 @@ static lt_status backward_ref(const lt_op_args *a)
 
 static size_t scratch(const lt_op_args *a, lt_pass pass)
 {
-    return pass == LT_FORWARD ? 0 : (size_t)(a->in[0]->dim[0] * heads_of(a)) * sizeof(double);
+    const int64_t rows = a->in[0]->dim[0];
+    const size_t roots = (size_t)(rows * heads_of(a)) * sizeof(double),
+                 parts = lt_cpu_part_bytes(rows, a->in[0]->dim[1] / heads_of(a));
+    return pass == LT_FORWARD ? 0 : roots > parts ? roots : parts;
 }
 
 const lt_op_def lt_op_qk_norm_rope = {
@@ -134,8 +139,8 @@ const lt_op_def lt_op_qk_norm_rope = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_qk_norm_rope_fwd_cpu},
+    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_qk_norm_rope_bwd_cpu},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,

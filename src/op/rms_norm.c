@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm and add_rms_norm: shape rules, references and table rows.
 #include "op/rms_norm.h"
+#include "op/cpu/kernels.h"
+#include "op/cpu/run.h"
 #include <math.h>
 
 static double root(const lt_op_args *a, const lt_tensor *x, int64_t row)
@@ -62,7 +64,10 @@ static void weight_gradient(const lt_op_args *a, const lt_tensor *x, const lt_te
 
 static size_t scratch(const lt_op_args *a, lt_pass pass)
 {
-    return pass == LT_FORWARD ? 0 : (size_t)lt_rows(a->in[0]) * sizeof(double);
+    const int64_t rows = lt_rows(a->in[0]);
+    const size_t roots = (size_t)rows * sizeof(double),
+                 parts = lt_cpu_part_bytes(rows, lt_width(a->in[0]));
+    return pass == LT_FORWARD ? 0 : roots > parts ? roots : parts;
 }
 
 static lt_status infer(const lt_op_args *a)
@@ -94,8 +99,8 @@ const lt_op_def lt_op_rms_norm = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_rms_norm_fwd_cpu},
+    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_rms_norm_bwd_cpu},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,
@@ -140,8 +145,8 @@ const lt_op_def lt_op_add_rms_norm = {
     .n_out = 2,
     .dtypes = LT_FLOATS,
     .infer = infer_add,
-    .forward = {[LT_REF] = forward_add_ref},
-    .backward = {[LT_REF] = backward_add_ref},
+    .forward = {[LT_REF] = forward_add_ref, [LT_CPU] = lt_add_rms_norm_fwd_cpu},
+    .backward = {[LT_REF] = backward_add_ref, [LT_CPU] = lt_add_rms_norm_bwd_cpu},
     .backward_reads = LT_OUT(0) | LT_IN(2),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,

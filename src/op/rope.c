@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rotary tables and split_qkv_rope: shape rules, references and table rows.
 #include "op/rope.h"
+#include "op/cpu/kernels.h"
 #include <math.h>
 
 // theta^(-2i/width) in fp32 as the reference programs have it: the exponent, the power and its
@@ -207,8 +208,8 @@ const lt_op_def lt_op_split_qkv_rope = {
     .n_out = 3,
     .dtypes = LT_FLOATS,
     .infer = infer_split,
-    .forward = {[LT_REF] = split_ref},
-    .backward = {[LT_REF] = split_backward_ref},
+    .forward = {[LT_REF] = split_ref, [LT_CPU] = lt_split_qkv_rope_fwd_cpu},
+    .backward = {[LT_REF] = split_backward_ref, [LT_CPU] = lt_split_qkv_rope_bwd_cpu},
     .backward_reads = LT_IN(1),
     .flags = LT_OP_CHEAP,
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // swiglu: shape rule, reference and table row.
 #include "op/swiglu.h"
+#include "op/cpu/kernels.h"
 #include <math.h>
 
 static lt_status infer(const lt_op_args *a)
@@ -43,8 +44,8 @@ const lt_op_def lt_op_swiglu = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_swiglu_fwd_cpu},
+    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_swiglu_bwd_cpu},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .flags = LT_OP_CHEAP,
 };

@@ -43,28 +43,31 @@ static void compare(const run *r, const lt_tensor *got, const lt_tensor *want, c
                     int i, lt_isa isa)
 {
     const double d = lt_test_difference(got, want);
+    int64_t worst = 0;
+    double most = -1.0;
     if (d <= r->tol)
         return;
-    for (int64_t k = 0, n = lt_n_elems(got); k < n; k++)
-        if (!(fabs(lt_load(got, k) - lt_load(want, k)) <= r->tol) &&
-            !(isnan(lt_load(got, k)) && isnan(lt_load(want, k)))) {
-            print_error("%s in %s (%s), %s: %s[%d] %s differs from REF by %g (allowed %g); first "
-                        "at %lld: %.9g, REF %.9g\n",
-                        r->check->def->name, lt_dtype_name(r->dtype), lt_isa_name(isa), r->what,
-                        name, i, lt_shape_print(got).s, d, r->tol, (long long)k, lt_load(got, k),
-                        lt_load(want, k));
-            break;
-        }
-    fail();
+    for (int64_t k = 0, n = lt_n_elems(got); k < n; k++) {
+        const double x = lt_load(got, k), y = lt_load(want, k);
+        const double off = isnan(x) && isnan(y)   ? 0.0
+                           : isnan(x) || isnan(y) ? (double)INFINITY
+                                                  : fabs(x - y);
+        worst = off > most ? k : worst;
+        most = fmax(most, off);
+    }
+    fail_msg("%s in %s (%s), %s: %s[%d] %s differs from REF by %g (allowed %g); most at %lld: "
+             "%.9g, REF %.9g",
+             r->check->def->name, lt_dtype_name(r->dtype), lt_isa_name(isa), r->what, name, i,
+             lt_shape_print(got).s, d, r->tol, (long long)worst, lt_load(got, worst),
+             lt_load(want, worst));
 }
 
 static void same_bits(const run *r, const lt_tensor *a, const lt_tensor *b, int i, lt_isa isa)
 {
     if (lt_n_elems(a) == 0 || memcmp(a->data, b->data, lt_tensor_bytes(a)) == 0)
         return;
-    print_error("%s in %s (%s), %s: tensor %d has other bits on more threads\n",
-                r->check->def->name, lt_dtype_name(r->dtype), lt_isa_name(isa), r->what, i);
-    fail();
+    fail_msg("%s in %s (%s), %s: tensor %d has other bits on more threads", r->check->def->name,
+             lt_dtype_name(r->dtype), lt_isa_name(isa), r->what, i);
 }
 
 static void forward(run *r)

@@ -13,6 +13,8 @@ typedef enum lt_scratch_slot {
     LT_SCRATCH_PAD_A,
     LT_SCRATCH_PAD_C,
     LT_SCRATCH_ATTENTION,
+    LT_SCRATCH_ORDER,
+    LT_SCRATCH_SUMS,
     LT_N_SCRATCH_SLOTS
 } lt_scratch_slot;
 

@@ -3,7 +3,6 @@
 #include "device/gemm.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
-#include <string.h>
 
 typedef struct sizes {
     int64_t rows, in, out;
@@ -96,21 +95,15 @@ static lt_status bias_columns(void *ctx, int64_t piece, int64_t from, int64_t to
     return LT_OK;
 }
 
-static lt_status no_gradient(const lt_op_args *a)
-{
-    for (int i = 0; i < a->def->n_in; i++)
-        if (a->din[i] && !(a->add & LT_IN(i)) && lt_n_elems(a->din[i]) > 0)
-            memset(a->din[i]->data, 0, lt_tensor_bytes(a->din[i]));
-    return LT_OK;
-}
-
 lt_status lt_linear_bwd_cpu(const lt_op_args *a)
 {
     enum { COLUMNS = 64 };
     if (!lt_cpu_takes(a, LT_IN(1) | LT_OUT(0)))
         return lt_cpu_reference(a, LT_BACKWARD);
+    for (int i = 0; i < a->def->n_in && !a->dout[0]; i++)
+        LT_TRY(lt_cpu_zero(a, i));
     if (!a->dout[0])
-        return no_gradient(a);
+        return LT_OK;
     const sizes s = sizes_of(a);
     lt_op_args args = *a;
     if (a->din[0])

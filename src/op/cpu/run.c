@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks and loops that the CPU's kernels share.
 #include "op/cpu/run.h"
+#include <string.h>
 
 static bool is_fast(const lt_tensor *t)
 {
@@ -36,10 +37,45 @@ lt_pool *lt_cpu_pool(const lt_op_args *a)
     return a->run->device->pool;
 }
 
-lt_isa lt_cpu_isa_of(const lt_op_args *a)
+const lt_row_kernels *lt_row_kernels_of(lt_isa isa)
+{
+#if defined(__x86_64__)
+    static const lt_row_kernels *const kernels[LT_N_ISAS] = {
+        [LT_ISA_PLAIN] = &lt_row_kernels_plain,
+        [LT_ISA_AVX2] = &lt_row_kernels_avx2,
+        [LT_ISA_AVX512] = &lt_row_kernels_avx512,
+    };
+    return kernels[isa];
+#else
+    (void)isa;
+    return &lt_row_kernels_plain;
+#endif
+}
+
+const lt_row_kernels *lt_cpu_rows(const lt_op_args *a)
 {
     const lt_cpu_state *state = a->run->device->impl;
-    return state ? state->isa : lt_cpu_isa();
+    return lt_row_kernels_of(state ? state->isa : lt_cpu_isa());
+}
+
+lt_sink lt_cpu_sink(const lt_op_args *a, int i)
+{
+    const lt_tensor *t = a->din[i];
+    if (!t)
+        return (lt_sink){0};
+    return (lt_sink){.data = t->data, .bf16 = t->dtype == LT_BF16, .add = a->add & LT_IN(i)};
+}
+
+lt_sink lt_sink_at(lt_sink s, int64_t i)
+{
+    if (s.data)
+        s.data = (char *)s.data + i * (int64_t)(s.bf16 ? sizeof(uint16_t) : sizeof(float));
+    return s;
+}
+
+void *lt_cpu_data(const lt_tensor *t)
+{
+    return t ? t->data : NULL;
 }
 
 typedef struct pieces {
@@ -70,4 +106,55 @@ int64_t lt_cpu_rows_step(int64_t width)
 void *lt_at(const lt_tensor *t, int64_t i)
 {
     return (char *)t->data + i * (int64_t)lt_dtype_bytes(t->dtype);
+}
+
+enum { FILL_PIECE = 1 << 20 };
+
+static lt_status zero_piece(void *ctx, int64_t piece, int64_t from, int64_t to)
+{
+    (void)piece;
+    memset((char *)ctx + from, 0, (size_t)(to - from));
+    return LT_OK;
+}
+
+lt_status lt_cpu_zero(const lt_op_args *a, int i)
+{
+    if (!a->din[i] || (a->add & LT_IN(i)))
+        return LT_OK;
+    return lt_cpu_pieces(a, (int64_t)lt_tensor_bytes(a->din[i]), FILL_PIECE, zero_piece,
+                         a->din[i]->data);
+}
+
+size_t lt_cpu_part_bytes(int64_t rows, int64_t sums)
+{
+    return (size_t)(lt_ceil_div(rows, LT_CPU_PART_ROWS) * sums) * sizeof(float);
+}
+
+typedef struct parts {
+    const lt_row_kernels *rows;
+    lt_sink out;
+    const float *parts;
+    int64_t ld, n_parts;
+} parts;
+
+static lt_status sum_columns(void *ctx, int64_t piece, int64_t from, int64_t to)
+{
+    (void)piece;
+    const parts *p = ctx;
+    p->rows->sum_parts(lt_sink_at(p->out, from), p->parts + from, p->ld, p->n_parts, to - from);
+    return LT_OK;
+}
+
+lt_status lt_cpu_sum_parts(const lt_op_args *a, int i, const float *sums, int64_t ld,
+                           int64_t n_parts, int64_t n)
+{
+    enum { COLUMNS = 128 };
+    if (!a->din[i])
+        return LT_OK;
+    parts p = {.rows = lt_cpu_rows(a),
+               .out = lt_cpu_sink(a, i),
+               .parts = sums,
+               .ld = ld,
+               .n_parts = n_parts};
+    return lt_cpu_pieces(a, n, COLUMNS, sum_columns, &p);
 }
