@@ -30,7 +30,8 @@ typedef struct maker {
     bool *needs;     /* [n_blocks] */
     int32_t *values; /* [n_units] buffers of the state */
     int32_t *grads, *moments;
-    bool *gathered; /* [n_units] in this micro-batch */
+    bool *gathered;  /* [n_units] in this micro-batch */
+    int32_t *writer; /* [n_units] the block whose backward is the last to write its gradients */
     int32_t *order; /* units in order of first use */
     int32_t n_order;
 } maker;
@@ -251,19 +252,19 @@ static bool unit_trains(const maker *k, int32_t unit)
     return false;
 }
 
-// After the last backward that writes into the unit: the earliest block, in forward order, that reads one of its parameters.
+// The last backward that writes into a unit is that of the earliest block, in forward order, that reads one of its parameters.
+static void find_last_writers(maker *k)
+{
+    for (int32_t b = k->m->n_blocks - 1; b >= 0; b--)
+        for (int32_t i = 0; lt_program_uses(k->p, b) && k->needs[b] && i < k->m->blocks[b].kind->n_params; i++)
+            if (k->p->compiled[b]->grad_param[i])
+                k->writer[k->p->opts.units->of_param[k->m->blocks[b].params[i]]] = b;
+}
+
 static lt_status reduce_after(maker *k, int32_t block)
 {
-    const lt_units *units = k->p->opts.units;
-    for (int32_t u = 0; u < units->n_units; u++) {
-        if (!unit_trains(k, u))
-            continue;
-        int32_t first = LT_NONE;
-        for (int32_t b = 0; b < k->m->n_blocks && first == LT_NONE; b++)
-            for (int32_t i = 0; lt_program_uses(k->p, b) && k->needs[b] && i < k->m->blocks[b].kind->n_params; i++)
-                if (k->p->compiled[b]->grad_param[i] && units->of_param[k->m->blocks[b].params[i]] == u)
-                    first = b;
-        if (first != block)
+    for (int32_t u = 0; u < k->p->opts.units->n_units; u++) {
+        if (k->writer[u] != block || !unit_trains(k, u))
             continue;
         LT_TRY(begin(k, LT_ACT_REDUCE, u, LT_QUEUE_REDUCE));
         last(k)->bytes = LT_AT(&k->p->buffers, lt_buffer, k->grads[u]).bytes;
@@ -312,6 +313,7 @@ static lt_status backward_part(maker *k)
     LT_TRY(lt_mem_alloc(&memory, (size_t)k->m->n_params * sizeof(bool), "written gradients"));
     bool *written = memory;
     lt_status st = LT_OK;
+    find_last_writers(k);
     for (int32_t b = k->m->n_blocks - 1; st == LT_OK && b >= 0; b--) {
         if (!lt_program_uses(k->p, b) || !(k->needs[b] || k->m->blocks[b].role == LT_BLOCK_LOSS))
             continue;
@@ -559,6 +561,7 @@ static lt_status make_tables(maker *k)
     LT_TRY(int_table(&k->grads, units, LT_NONE));
     LT_TRY(int_table(&k->moments, units, LT_NONE));
     LT_TRY(int_table(&k->order, units, LT_NONE));
+    LT_TRY(int_table(&k->writer, units, LT_NONE));
     for (int v = 0; v < LT_N_BATCH_VALUES; v++)
         p->batch_buffer[v] = LT_NONE;
     p->scalars_buffer = p->norm_buffer = LT_NONE;
@@ -611,6 +614,7 @@ lt_status lt_program_create(const lt_program_opts *opts, lt_program **out)
     lt_mem_free(k.grads);
     lt_mem_free(k.moments);
     lt_mem_free(k.order);
+    lt_mem_free(k.writer);
     if (st != LT_OK)
         lt_program_destroy(p);
     else

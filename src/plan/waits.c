@@ -2,23 +2,36 @@
 // Placing waits: an action waits for what it would otherwise race with, unless its queue or another wait orders them already.
 #include "plan/waits.h"
 
-lt_status lt_before_create(const lt_section *s, lt_before *out)
+// Which actions of a section happen before which, as rows of bits.
+typedef struct before_rows {
+    uint64_t *bits; /* [n][words] row i: the actions that are done when i starts */
+    int32_t n, words, first;
+} before_rows;
+
+static bool is_before(const before_rows *b, int32_t earlier, int32_t later)
+{
+    const int32_t e = earlier - b->first;
+    return b->bits[(int64_t)(later - b->first) * b->words + e / 64] >> (e % 64) & 1;
+}
+
+static lt_status before_create(const lt_section *s, before_rows *out)
 {
     const int32_t n = s->end - s->begin;
-    *out = (lt_before){.n = n, .words = n / 64 + 1, .first = s->begin};
+    *out = (before_rows){.n = n, .words = n / 64 + 1, .first = s->begin};
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)n * (size_t)out->words * sizeof(uint64_t), "happens-before"));
     out->bits = memory;
     return LT_OK;
 }
 
-void lt_before_deinit(lt_before *b)
+static void before_deinit(before_rows *b)
 {
     lt_mem_free(b->bits);
     b->bits = NULL;
 }
 
-void lt_before_join(lt_before *b, int32_t earlier, int32_t later)
+// `earlier`, and all before it, are before `later`.
+static void before_join(before_rows *b, int32_t earlier, int32_t later)
 {
     const int32_t e = earlier - b->first;
     uint64_t *to = b->bits + (int64_t)(later - b->first) * b->words;
@@ -61,7 +74,7 @@ static lt_status list_users(const lt_program *p, users *u)
 typedef struct placer {
     lt_program *p;
     users u;
-    lt_before before;
+    before_rows before;
     lt_vec wanted; /* int32_t: actions that the present one must come after */
 } placer;
 
@@ -100,7 +113,7 @@ static lt_status place(placer *k, int32_t action)
     a->wait = lt_int(k->p->waits.n);
     for (int32_t i = action - 1; i >= k->before.first; i--)
         if (lt_action_at(k->p, i)->queue == a->queue) {
-            lt_before_join(&k->before, i, action);
+            before_join(&k->before, i, action);
             break;
         }
     lt_vec_clear(&k->wanted);
@@ -110,12 +123,12 @@ static lt_status place(placer *k, int32_t action)
         int32_t latest = LT_NONE;
         for (int64_t i = 0; i < k->wanted.n; i++) {
             const int32_t w = LT_AT(&k->wanted, int32_t, i);
-            if (w > latest && !lt_is_before(&k->before, w, action))
+            if (w > latest && !is_before(&k->before, w, action))
                 latest = w;
         }
         if (latest == LT_NONE)
             return LT_OK;
-        lt_before_join(&k->before, latest, action);
+        before_join(&k->before, latest, action);
         LT_TRY(lt_vec_push(&k->p->waits, &latest));
         a->n_wait++;
     }
@@ -126,10 +139,10 @@ lt_status lt_place_waits(lt_program *p)
     placer k = {.p = p, .wanted = LT_VEC_OF(int32_t)};
     lt_status st = list_users(p, &k.u);
     for (int s = 0; st == LT_OK && s < LT_N_SECTIONS; s++) {
-        st = lt_before_create(&p->section[s], &k.before);
+        st = before_create(&p->section[s], &k.before);
         for (int32_t i = p->section[s].begin; st == LT_OK && i < p->section[s].end; i++)
             st = place(&k, i);
-        lt_before_deinit(&k.before);
+        before_deinit(&k.before);
     }
     lt_mem_free(k.u.first);
     lt_mem_free(k.u.use);
