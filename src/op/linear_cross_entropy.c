@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_cross_entropy: shape rule, reference and table row.
 #include "op/linear_cross_entropy.h"
+#include "op/cpu/kernels.h"
 #include <math.h>
 
 static lt_status infer(const lt_op_args *a)
@@ -117,16 +118,12 @@ static lt_status backward_ref(const lt_op_args *a)
     return LT_OK;
 }
 
-// The logits of a chunk, at least one row of doubles, and for the reference a row of dh.
+// For the reference a row of logits and one of dh, in double; for the CPU as many rows of logits as a chunk has.
 static size_t scratch(const lt_op_args *a, lt_pass pass)
 {
-    const lt_tensor *h = a->in[0];
-    const int64_t vocab = a->in[1]->dim[0], n = h->dim[0];
-    const int64_t chunk =
-        pass == LT_FORWARD ? 1 : ((const lt_linear_cross_entropy_attr *)a->attr)->chunk;
-    const int64_t logits =
-        lt_min_i64(n, chunk) * vocab * (int64_t)lt_dtype_bytes(lt_wide_dtype(h->dtype));
-    return n == 0 ? 0 : (size_t)(lt_max_i64(logits, vocab * 8) + h->dim[1] * 8);
+    const size_t rows = (size_t)(a->in[1]->dim[0] + a->in[0]->dim[1]) * sizeof(double);
+    const size_t cpu = lt_linear_cross_entropy_scratch_cpu(a, pass);
+    return a->in[0]->dim[0] == 0 ? 0 : rows > cpu ? rows : cpu;
 }
 
 static int64_t flops(const lt_op_args *a)
@@ -141,8 +138,8 @@ const lt_op_def lt_op_linear_cross_entropy = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(2),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_linear_cross_entropy_fwd_cpu},
+    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_linear_cross_entropy_bwd_cpu},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2) | LT_IN(3),
     .scratch = scratch,
     .flops = flops,
