@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// golden_model DIR...: runs every case of folders like shared/golden/model/qwen3_vl and compares loss, logits, gradients
-// and the curve of a few AdamW steps. Each figure is printed; exit code 1 when one is outside its tolerance.
-#include "tests/kit/golden_case.h"
+// golden_model DIR...: runs every case of folders like shared/golden/model/qwen3_vl and compares
+// loss, logits, gradients
+// and the curve of a few AdamW steps. Each figure is printed; exit code 1 when one is outside its
+// tolerance.
 #include "base/file.h"
+#include "tests/kit/golden_case.h"
 #include "train/feed.h"
 
 #include <jansson.h>
@@ -11,16 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tolerances. f32: largest difference over largest magnitude; ref: the rounding of the files themselves (shared/spec/models.md
-   13.4); bf16 promises the loss alone, gpu ten times f32. */
+// Tolerances. f32: largest difference over largest magnitude. ref: the rounding of the files
+// themselves (shared/spec/models.md 13.4). bf16 promises the loss alone; gpu is ten times f32.
 typedef struct limits {
     double loss, logits, grad, curve_loss, curve_norm, final_norm, final_sum;
 } limits;
 static const limits limits_f32 = {1e-6, 1e-5, 5e-5, 5e-6, 5e-5, 1e-5, 1e-5};
 static const limits limits_ref = {5e-7, 5e-6, 2e-5, 1e-6, 2e-5, 1e-5, 1e-5};
-static const limits limits_bf16 = {5e-3, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY};
+static const limits limits_bf16 = {5e-3,     INFINITY, INFINITY, INFINITY,
+                                   INFINITY, INFINITY, INFINITY};
 static const limits limits_gpu = {1e-5, 1e-4, 5e-4, 5e-5, 5e-4, 1e-4, 1e-4};
-static const limits limits_gpu_bf16 = {5e-3, INFINITY, 3e-2, INFINITY, INFINITY, INFINITY, INFINITY};
+static const limits limits_gpu_bf16 = {5e-3,     INFINITY, 3e-2,    INFINITY,
+                                       INFINITY, INFINITY, INFINITY};
 
 typedef struct tally {
     limits limit;
@@ -138,7 +142,8 @@ static lt_status judge_finals(golden_model *g, const char *where, json_t *finals
 {
     const char *name;
     json_t *pair;
-    json_object_foreach (finals, name, pair) {
+    json_object_foreach(finals, name, pair)
+    {
         const lt_param *p = lt_model_param(g->model, name);
         if (!p) {
             judge(t, where, name, INFINITY, 0.0);
@@ -147,7 +152,8 @@ static lt_status judge_finals(golden_model *g, const char *where, json_t *finals
         void *memory = NULL;
         LT_TRY(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(double), "a final weight"));
         const double *x = memory;
-        const lt_status st = lt_exec_read(g->exec, p->id, LT_STATE_VALUE, 0, p->n_elems, LT_F64, memory);
+        const lt_status st =
+            lt_exec_read(g->exec, p->id, LT_STATE_VALUE, 0, p->n_elems, LT_F64, memory);
         double sum = 0.0, norm = 0.0, absolute = 0.0;
         for (int64_t i = 0; i < p->n_elems; i++) {
             sum += x[i];
@@ -158,14 +164,17 @@ static lt_status judge_finals(golden_model *g, const char *where, json_t *finals
         LT_TRY(st);
         char what[600];
         (void)snprintf(what, sizeof what, "final sum of %s", name);
-        judge(t, where, what, fabs(sum - json_number_value(json_array_get(pair, 0))) / absolute, t->limit.final_sum);
+        judge(t, where, what, fabs(sum - json_number_value(json_array_get(pair, 0))) / absolute,
+              t->limit.final_sum);
         (void)snprintf(what, sizeof what, "final norm of %s", name);
-        judge(t, where, what, relative(sqrt(norm), json_number_value(json_array_get(pair, 1))), t->limit.final_norm);
+        judge(t, where, what, relative(sqrt(norm), json_number_value(json_array_get(pair, 1))),
+              t->limit.final_norm);
     }
     return LT_OK;
 }
 
-static lt_status run_steps(golden_model *g, const golden_case *c, const char *where, json_t *root, tally *t)
+static lt_status run_steps(golden_model *g, const golden_case *c, const char *where, json_t *root,
+                           tally *t)
 {
     json_t *curve = json_object_get(root, "curve");
     const double lr = json_number_value(json_object_get(json_object_get(root, "optimizer"), "lr"));
@@ -176,14 +185,18 @@ static lt_status run_steps(golden_model *g, const golden_case *c, const char *wh
         char what[64];
         LT_TRY(lt_exec_step(g->exec, &v, 1, (int64_t)i + 1, lr, NULL, &r));
         (void)snprintf(what, sizeof what, "loss of step %zu", i + 1);
-        judge(t, where, what, relative(r.loss, json_number_value(json_object_get(want, "loss"))), t->limit.curve_loss);
+        judge(t, where, what, relative(r.loss, json_number_value(json_object_get(want, "loss"))),
+              t->limit.curve_loss);
         (void)snprintf(what, sizeof what, "gradient norm of step %zu", i + 1);
-        judge(t, where, what, relative(r.grad_norm, json_number_value(json_object_get(want, "grad_norm"))), t->limit.curve_norm);
+        judge(t, where, what,
+              relative(r.grad_norm, json_number_value(json_object_get(want, "grad_norm"))),
+              t->limit.curve_norm);
     }
     return judge_finals(g, where, json_object_get(root, "final_sum_and_norm"), t);
 }
 
-// train-NAME.json belongs to case-NAME.safetensors. Its optimizer is the executor's, so it gets one of its own.
+// train-NAME.json belongs to case-NAME.safetensors. Its optimizer is the executor's, so it gets one
+// of its own.
 static lt_status run_curve(const char *dir, const char *file, golden_opts opts, tally *t)
 {
     char path[2400];
@@ -193,17 +206,19 @@ static lt_status run_curve(const char *dir, const char *file, golden_opts opts, 
     if (!root)
         return LT_FAIL(LT_ERR_FORMAT, "%s:%d: %s", path, error.line, error.text);
     json_t *o = json_object_get(root, "optimizer"), *betas = json_object_get(o, "betas");
-    opts.adamw = (lt_adamw_attr){.beta1 = json_number_value(json_array_get(betas, 0)),
-                                 .beta2 = json_number_value(json_array_get(betas, 1)),
-                                 .eps = json_number_value(json_object_get(o, "eps")),
-                                 .weight_decay = json_number_value(json_object_get(o, "weight_decay")),
-                                 .lr_scale = 1.0};
+    opts.adamw =
+        (lt_adamw_attr){.beta1 = json_number_value(json_array_get(betas, 0)),
+                        .beta2 = json_number_value(json_array_get(betas, 1)),
+                        .eps = json_number_value(json_object_get(o, "eps")),
+                        .weight_decay = json_number_value(json_object_get(o, "weight_decay")),
+                        .lr_scale = 1.0};
     golden_model g = {0};
     golden_case c = {0};
     lt_status st;
     LT_TRY_GOTO(st, golden_open(dir, &opts, &g), done);
     const int stem = (int)strlen(file) - (int)strlen("train-") - (int)strlen(".json");
-    (void)snprintf(path, sizeof path, "%s/case-%.*s.safetensors", dir, stem, file + strlen("train-"));
+    (void)snprintf(path, sizeof path, "%s/case-%.*s.safetensors", dir, stem,
+                   file + strlen("train-"));
     LT_TRY_GOTO(st, golden_case_open(&g, path, &c), done);
     LT_TRY_GOTO(st, run_steps(&g, &c, file, root, t), done);
 done:
@@ -240,7 +255,8 @@ done:
 
 static int usage(void)
 {
-    (void)fputs("usage: golden_model DIR... [--dtype f32|bf16] [--ref-f64] [--device cpu|cuda] [--policy keep|lean|full]\n"
+    (void)fputs("usage: golden_model DIR... [--dtype f32|bf16] [--ref-f64] [--device cpu|cuda] "
+                "[--policy keep|lean|full]\n"
                 "       [--threads N] [--quiet]\n",
                 stderr);
     return 2;
@@ -297,7 +313,10 @@ int main(int argc, char **argv)
     lt_pool *pool = NULL;
     golden_opts opts = {.compute = a.ref ? LT_F64 : a.bf16 ? LT_BF16 : LT_F32, .policy = a.policy};
     tally t = {.quiet = a.quiet};
-    t.limit = a.ref ? limits_ref : a.cuda ? (a.bf16 ? limits_gpu_bf16 : limits_gpu) : a.bf16 ? limits_bf16 : limits_f32;
+    t.limit = a.ref    ? limits_ref
+              : a.cuda ? (a.bf16 ? limits_gpu_bf16 : limits_gpu)
+              : a.bf16 ? limits_bf16
+                       : limits_f32;
     lt_status st = lt_pool_create(a.threads, &pool);
     if (st == LT_OK)
         st = open_device(&a, pool, &opts.device);

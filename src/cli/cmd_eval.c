@@ -12,12 +12,18 @@ typedef struct options {
 } options;
 
 static const lt_arg args[] = {
-    {"--data", 0, LT_ARG_TEXT, offsetof(options, data), "FILE", "a data file instead of the configuration's val_dataset", 0, 0},
-    {"--model", 0, LT_ARG_TEXT, offsetof(options, model), "DIR", "the model folder or training root instead of training.load", 0, 0},
-    {"--limit", 0, LT_ARG_INT, offsetof(options, limit), "N", "only the first N samples", 1, INT64_MAX},
-    {"--show", 0, LT_ARG_INT, offsetof(options, show), "N", "print N questions with the answer expected and given (default 10)", 0, INT64_MAX},
-    {"--max-tokens", 0, LT_ARG_INT, offsetof(options, max_tokens), "N", "the longest answer (default 64)", 1, 1 << 20},
-    {"--batch", 0, LT_ARG_INT, offsetof(options, batch), "N", "questions answered at once (default 8)", 1, 4096},
+    {"--data", 0, LT_ARG_TEXT, offsetof(options, data), "FILE",
+     "a data file instead of the configuration's val_dataset", 0, 0},
+    {"--model", 0, LT_ARG_TEXT, offsetof(options, model), "DIR",
+     "the model folder or training root instead of training.load", 0, 0},
+    {"--limit", 0, LT_ARG_INT, offsetof(options, limit), "N", "only the first N samples", 1,
+     INT64_MAX},
+    {"--show", 0, LT_ARG_INT, offsetof(options, show), "N",
+     "print N questions with the answer expected and given (default 10)", 0, INT64_MAX},
+    {"--max-tokens", 0, LT_ARG_INT, offsetof(options, max_tokens), "N",
+     "the longest answer (default 64)", 1, 1 << 20},
+    {"--batch", 0, LT_ARG_INT, offsetof(options, batch), "N",
+     "questions answered at once (default 8)", 1, 4096},
 };
 
 static void print_answer(void *ctx, const lt_answer *a)
@@ -25,18 +31,24 @@ static void print_answer(void *ctx, const lt_answer *a)
     options *o = ctx;
     if (o->show-- <= 0)
         return;
-    (void)printf("%s %s\n    expected %s\n    given    %s\n", a->match ? "ok  " : "MISS", a->question, a->expected, a->given);
+    (void)printf("%s %s\n    expected %s\n    given    %s\n", a->match ? "ok  " : "MISS",
+                 a->question, a->expected, a->given);
     (void)fflush(stdout);
 }
 
-// val_dataset_param, else basic_parameters.val_dataset among the training data's settings, else --data.
-static lt_status open_source(const lt_config *cfg, const lt_engine *e, const options *o, const lt_log *log, lt_source **out)
+// val_dataset_param, else basic_parameters.val_dataset among the training data's settings, else
+// --data.
+static lt_status open_source(const lt_config *cfg, const lt_engine *e, const options *o,
+                             const lt_log *log, lt_source **out)
 {
-    const lt_cfg_dataset *section = cfg->data.val_dataset_param.given ? &cfg->data.val_dataset_param : &cfg->data.dataset_param;
+    const lt_cfg_dataset *section =
+        cfg->data.val_dataset_param.given ? &cfg->data.val_dataset_param : &cfg->data.dataset_param;
     const char *file = o->data ? o->data : section->basic_parameters.val_dataset;
     const lt_texts one = {&file, 1};
     if (!file && !cfg->data.val_dataset_param.given)
-        return LT_FAIL(LT_ERR_CONFIG, "nothing to evaluate on: give --data FILE, or data.val_dataset_param, or val_dataset in data.dataset_param.basic_parameters");
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "nothing to evaluate on: give --data FILE, or data.val_dataset_param, or "
+                       "val_dataset in data.dataset_param.basic_parameters");
     return lt_source_open(cfg, section, file ? &one : NULL, e->model, e->pool, log, out);
 }
 
@@ -53,9 +65,11 @@ static lt_status judge(const lt_engine *e, lt_source *s, options *o)
                              .ctx = o};
     lt_judge_result r;
     LT_TRY(lt_judge(s, e->exec, e->model, &j, &r));
-    (void)printf("loss %.6f over %lld samples; exact match %lld of %lld (%.1f %%); always giving the commonest answer: %lld (%.1f %%)\n", loss,
-                 (long long)n_batches, (long long)r.matches, (long long)r.n, 100.0 * (double)r.matches / (double)r.n,
-                 (long long)r.commonest, 100.0 * (double)r.commonest / (double)r.n);
+    (void)printf("loss %.6f over %lld samples; exact match %lld of %lld (%.1f %%); always giving "
+                 "the commonest answer: %lld (%.1f %%)\n",
+                 loss, (long long)n_batches, (long long)r.matches, (long long)r.n,
+                 100.0 * (double)r.matches / (double)r.n, (long long)r.commonest,
+                 100.0 * (double)r.commonest / (double)r.n);
     return LT_OK;
 }
 
@@ -99,6 +113,7 @@ const lt_command lt_command_eval = {
     .overrides = true,
     .options = args,
     .n_options = sizeof args / sizeof *args,
-    .details = "Answers are compared with the last answer of each sample, white space at the ends left out.\n",
+    .details = "Answers are compared with the last answer of each sample, white space at the ends "
+               "left out.\n",
     .run = run,
 };

@@ -16,12 +16,17 @@ typedef struct options {
 } options;
 
 static const lt_arg args[] = {
-    {"--prompt", 'p', LT_ARG_TEXT, offsetof(options, prompt), "TEXT", "what to say; <image> marks where a picture goes, else all go in front", 0, 0},
-    {"--image", 'i', LT_ARG_TEXTS, offsetof(options, images), "FILE", "a picture (may be given several times)", 0, 0},
-    {"--max-tokens", 0, LT_ARG_INT, offsetof(options, max_tokens), "N", "the longest answer (default 128)", 1, 1 << 20},
-    {"--template", 0, LT_ARG_TEXT, offsetof(options, chat), "NAME", "the chat template (default qwen3_vl_nothink)", 0, 0},
+    {"--prompt", 'p', LT_ARG_TEXT, offsetof(options, prompt), "TEXT",
+     "what to say; <image> marks where a picture goes, else all go in front", 0, 0},
+    {"--image", 'i', LT_ARG_TEXTS, offsetof(options, images), "FILE",
+     "a picture (may be given several times)", 0, 0},
+    {"--max-tokens", 0, LT_ARG_INT, offsetof(options, max_tokens), "N",
+     "the longest answer (default 128)", 1, 1 << 20},
+    {"--template", 0, LT_ARG_TEXT, offsetof(options, chat), "NAME",
+     "the chat template (default qwen3_vl_nothink)", 0, 0},
     {"--system", 0, LT_ARG_TEXT, offsetof(options, system), "TEXT", "a system text", 0, 0},
-    {"--max-pixels", 0, LT_ARG_INT, offsetof(options, max_pixels), "N", "shrink pictures above so many pixels (default 589824)", 1024, INT64_MAX},
+    {"--max-pixels", 0, LT_ARG_INT, offsetof(options, max_pixels), "N",
+     "shrink pictures above so many pixels (default 589824)", 1024, INT64_MAX},
 };
 
 // All that an answer needs.
@@ -98,15 +103,18 @@ static lt_status encode_prompt(speaker *s, lt_sample *out)
     const char **images = memory;
     for (int64_t i = 0; i < s->o->images.n; i++)
         images[i] = s->o->images.items[i];
-    const lt_conversation c = {.turns = turns,
-                               .n_turns = 2,
-                               .system = {s->o->system ? s->o->system : "", s->o->system ? strlen(s->o->system) : 0},
-                               .images = images,
-                               .n_images = s->o->images.n};
+    const lt_conversation c = {
+        .turns = turns,
+        .n_turns = 2,
+        .system = {s->o->system ? s->o->system : "", s->o->system ? strlen(s->o->system) : 0},
+        .images = images,
+        .n_images = s->o->images.n};
     const lt_record_place place = {.file = "--prompt", .record = 1, .line = 1};
     LT_TRY(lt_encode(s->encoder, &c, place, s->arena, out, NULL));
     out->n = lt_last_answer(out);
-    return out->n > 0 ? LT_OK : LT_FAIL(LT_ERR_INTERNAL, "template %s leaves no place for an answer", s->o->chat);
+    return out->n > 0
+               ? LT_OK
+               : LT_FAIL(LT_ERR_INTERNAL, "template %s leaves no place for an answer", s->o->chat);
 }
 
 // Prints what is new of the answer; bytes of a character that is not complete yet wait.
@@ -117,7 +125,8 @@ static bool print_token(void *ctx, int64_t prompt, int32_t id)
     lt_buf text = {0};
     if (lt_vec_push(&s->answer, &id) != LT_OK)
         return false;
-    const lt_status st = lt_tokenizer_decode(s->tokenizer, s->answer.data, s->answer.n, LT_SKIP_SPECIAL, &text);
+    const lt_status st =
+        lt_tokenizer_decode(s->tokenizer, s->answer.data, s->answer.n, LT_SKIP_SPECIAL, &text);
     const bool whole = text.len < 3 || memcmp(text.data + text.len - 3, "\xef\xbf\xbd", 3) != 0;
     if (st == LT_OK && text.len > s->printed && whole) {
         (void)fwrite(text.data + s->printed, 1, text.len - s->printed, stdout);
@@ -138,8 +147,12 @@ static lt_status speak(speaker *s)
     stops[n_stops++] = lt_encoder_ids(s->encoder)->stop;
     lt_sample prompt;
     LT_TRY(encode_prompt(s, &prompt));
-    const lt_generate_opts g = {.collate = &s->collate, .stops = stops, .n_stops = n_stops, .max_tokens = s->o->max_tokens,
-                                .token = print_token, .ctx = s};
+    const lt_generate_opts g = {.collate = &s->collate,
+                                .stops = stops,
+                                .n_stops = n_stops,
+                                .max_tokens = s->o->max_tokens,
+                                .token = print_token,
+                                .ctx = s};
     lt_vec ids = LT_VEC_OF(int32_t);
     const lt_status st = lt_generate(s->engine->exec, &prompt, 1, &g, &ids);
     lt_vec_deinit(&ids);
@@ -167,7 +180,9 @@ done:
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
     const lt_log log = lt_cli_log();
-    options o = {.chat = "qwen3_vl_nothink", .max_tokens = 128, .max_pixels = lt_image_budget_default().max_pixels};
+    options o = {.chat = "qwen3_vl_nothink",
+                 .max_tokens = 128,
+                 .max_pixels = lt_image_budget_default().max_pixels};
     lt_args rest = {0};
     lt_arena *arena = NULL;
     LT_TRY(lt_arena_create(&arena, "command line"));

@@ -13,17 +13,22 @@ typedef struct options {
 } options;
 
 static const lt_arg args[] = {
-    {"--program", 0, LT_ARG_FLAG, offsetof(options, program), NULL, "print the step program of the largest batch", 0, 0},
-    {"--worst-case", 0, LT_ARG_FLAG, offsetof(options, worst), NULL, "from cutoff_len and the pixel limits, without reading data", 0, 0},
-    {"--steps", 0, LT_ARG_INT, offsetof(options, steps), "N", "look at the first N steps (default: all, at most 100000)", 1, 100000},
-    {"--device-memory", 0, LT_ARG_BYTES, offsetof(options, memory), "SIZE", "say whether the run fits into so much (64GiB)", 0, 0},
+    {"--program", 0, LT_ARG_FLAG, offsetof(options, program), NULL,
+     "print the step program of the largest batch", 0, 0},
+    {"--worst-case", 0, LT_ARG_FLAG, offsetof(options, worst), NULL,
+     "from cutoff_len and the pixel limits, without reading data", 0, 0},
+    {"--steps", 0, LT_ARG_INT, offsetof(options, steps), "N",
+     "look at the first N steps (default: all, at most 100000)", 1, 100000},
+    {"--device-memory", 0, LT_ARG_BYTES, offsetof(options, memory), "SIZE",
+     "say whether the run fits into so much (64GiB)", 0, 0},
 };
 
 static lt_status print_state(const lt_forecast *f, lt_buf *out)
 {
     for (int p = 0; p < LT_N_STATE_PARTS; p++)
         if (f->state_part[p] > 0)
-            LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", lt_state_part_name((lt_state_part)p), (long long)f->state_part[p],
+            LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n",
+                                 lt_state_part_name((lt_state_part)p), (long long)f->state_part[p],
                                  lt_bytes_text(f->state_part[p]).s));
     return LT_OK;
 }
@@ -32,40 +37,51 @@ static lt_status print_step(const lt_engine *e, const lt_forecast *f, lt_buf *ou
 {
     const lt_action *a = lt_action_at(f->program, f->peak.action);
     const bool block = a->kind == LT_ACT_FORWARD || a->kind == LT_ACT_BACKWARD;
-    LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", "step pool", (long long)f->step, lt_bytes_text(f->step).s));
-    LT_TRY(lt_buf_printf(out, "    at its peak, %s %s:\n", lt_action_name(a->kind), block ? e->model->blocks[a->subject].name : ""));
+    LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", "step pool", (long long)f->step,
+                         lt_bytes_text(f->step).s));
+    LT_TRY(lt_buf_printf(out, "    at its peak, %s %s:\n", lt_action_name(a->kind),
+                         block ? e->model->blocks[a->subject].name : ""));
     for (int k = 0; k < LT_N_BUFFER_KINDS; k++)
         if (f->peak.kind[k] > 0)
-            LT_TRY(lt_buf_printf(out, "    %-26s %14lld bytes  %s\n", lt_buffer_kind_name((lt_buffer_kind)k), (long long)f->peak.kind[k],
+            LT_TRY(lt_buf_printf(out, "    %-26s %14lld bytes  %s\n",
+                                 lt_buffer_kind_name((lt_buffer_kind)k), (long long)f->peak.kind[k],
                                  lt_bytes_text(f->peak.kind[k]).s));
     LT_TRY(lt_buf_text(out, "    counts of that batch:"));
     for (int x = 0; x < LT_N_EXTENTS; x++)
-        LT_TRY(lt_buf_printf(out, " %s %lld", lt_extent_name((lt_extent)x), (long long)f->largest.n[x]));
+        LT_TRY(lt_buf_printf(out, " %s %lld", lt_extent_name((lt_extent)x),
+                             (long long)f->largest.n[x]));
     return lt_buf_text(out, "\n");
 }
 
 static lt_status print_verdict(const lt_forecast *f, int64_t memory, lt_buf *out)
 {
     const int64_t total = f->state + f->step;
-    LT_TRY(lt_buf_printf(out, "device pool in all: %lld bytes, %s; batches on the host: about %s\n", (long long)total,
-                         lt_bytes_text(total).s, lt_bytes_text(f->host).s));
+    LT_TRY(lt_buf_printf(out, "device pool in all: %lld bytes, %s; batches on the host: about %s\n",
+                         (long long)total, lt_bytes_text(total).s, lt_bytes_text(f->host).s));
     if (f->worst_case)
-        LT_TRY(lt_buf_text(out, "(the worst case that cutoff_len, micro_batch_size and the pixel limits allow)\n"));
+        LT_TRY(lt_buf_text(
+            out,
+            "(the worst case that cutoff_len, micro_batch_size and the pixel limits allow)\n"));
     else
-        LT_TRY(lt_buf_printf(out, "(from the data: %lld steps looked at, %lld programs)\n", (long long)f->n_steps, (long long)f->n_programs));
+        LT_TRY(lt_buf_printf(out, "(from the data: %lld steps looked at, %lld programs)\n",
+                             (long long)f->n_steps, (long long)f->n_programs));
     if (memory <= 0)
         return LT_OK;
     if (total <= memory)
         return lt_buf_printf(out, "it fits into %s\n", lt_bytes_text(memory).s);
-    return lt_buf_printf(out, "it does NOT fit into %s: recompute more blocks (features.recompute), or shorten cutoff_len\n", lt_bytes_text(memory).s);
+    return lt_buf_printf(out,
+                         "it does NOT fit into %s: recompute more blocks (features.recompute), or "
+                         "shorten cutoff_len\n",
+                         lt_bytes_text(memory).s);
 }
 
 static lt_status report(const lt_engine *e, const lt_forecast *f, const options *o)
 {
     lt_buf out = {0};
-    lt_status st = lt_buf_printf(&out, "%s: %s parameters, %s trained, compute %s\n", e->model->config.model_type,
-                                 lt_count_text(lt_model_total(e->model, false)).s, lt_count_text(lt_model_total(e->model, true)).s,
-                                 lt_dtype_name(e->compute));
+    lt_status st =
+        lt_buf_printf(&out, "%s: %s parameters, %s trained, compute %s\n",
+                      e->model->config.model_type, lt_count_text(lt_model_total(e->model, false)).s,
+                      lt_count_text(lt_model_total(e->model, true)).s, lt_dtype_name(e->compute));
     if (st == LT_OK)
         st = print_state(f, &out);
     if (st == LT_OK)
@@ -81,15 +97,18 @@ static lt_status report(const lt_engine *e, const lt_forecast *f, const options 
 }
 
 // The data of the run; NULL, with a note, when it cannot be read here.
-static lt_status open_source(const lt_config *cfg, const lt_engine *e, const options *o, const lt_log *log, lt_source **out)
+static lt_status open_source(const lt_config *cfg, const lt_engine *e, const options *o,
+                             const lt_log *log, lt_source **out)
 {
     *out = NULL;
     if (o->worst)
         return LT_OK;
-    const lt_status st = lt_source_open(cfg, &cfg->data.dataset_param, NULL, e->model, e->pool, log, out);
+    const lt_status st =
+        lt_source_open(cfg, &cfg->data.dataset_param, NULL, e->model, e->pool, log, out);
     if (st != LT_ERR_NOT_FOUND)
         return st;
-    LT_NOTE(log, "plan", "the data set or tokenizer is not here, so this is the worst case: %s", lt_error_message());
+    LT_NOTE(log, "plan", "the data set or tokenizer is not here, so this is the worst case: %s",
+            lt_error_message());
     lt_error_clear();
     return LT_OK;
 }
@@ -97,7 +116,8 @@ static lt_status open_source(const lt_config *cfg, const lt_engine *e, const opt
 static int64_t steps_of(const lt_config *cfg, const options *o, const lt_source *source)
 {
     int64_t steps = cfg->training.train_iters;
-    const int64_t batch = cfg->training.micro_batch_size * cfg->training.gradient_accumulation_steps;
+    const int64_t batch =
+        cfg->training.micro_batch_size * cfg->training.gradient_accumulation_steps;
     if (source && cfg->training.train_epochs != LT_CFG_NONE)
         steps = cfg->training.train_epochs * (lt_dataset_rows(lt_source_dataset(source)) / batch);
     return lt_min_i64(steps, o->steps);
@@ -145,7 +165,8 @@ const lt_command lt_command_plan = {
     .overrides = true,
     .options = args,
     .n_options = sizeof args / sizeof *args,
-    .details = "Needs the model's config.json; with the data set at hand the figures are those of the run itself,\n"
+    .details = "Needs the model's config.json; with the data set at hand the figures are those of "
+               "the run itself,\n"
                "to the byte. Every number of a pool is what `lathe train` allocates.\n",
     .run = run,
 };

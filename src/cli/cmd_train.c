@@ -68,30 +68,37 @@ static void put_status(void *ctx, const lt_train_status *s)
     for (int i = 0; i < BAR; i++)
         bar[i] = i < full ? '#' : '.';
     bar[BAR] = 0;
-    (void)fprintf(stderr, "\r\033[K[%s] %lld/%lld loss %.4f, %.0f tokens/s", bar, (long long)s->iteration,
-                  (long long)s->n_iterations, s->loss, s->tokens_per_s);
+    (void)fprintf(stderr, "\r\033[K[%s] %lld/%lld loss %.4f, %.0f tokens/s", bar,
+                  (long long)s->iteration, (long long)s->n_iterations, s->loss, s->tokens_per_s);
     if (isfinite(s->mfu))
         (void)fprintf(stderr, ", MFU %.0f %%", s->mfu * 100.0);
-    (void)fprintf(stderr, ", data wait %.0f %%, ETA %lld:%02lld:%02lld", s->wait_share * 100.0, (long long)(left_s / 3600),
-                  (long long)(left_s / 60 % 60), (long long)(left_s % 60));
+    (void)fprintf(stderr, ", data wait %.0f %%, ETA %lld:%02lld:%02lld", s->wait_share * 100.0,
+                  (long long)(left_s / 3600), (long long)(left_s / 60 % 60),
+                  (long long)(left_s % 60));
     (void)fflush(stderr);
 }
 
 static lt_status train(const lt_config *cfg, const lt_log *log)
 {
     screen view = {.bar = lt_cli_is_terminal(stderr)};
-    const lt_train_sinks sinks = {.ctx = &view, .line = put_line, .status = put_status, .log = log, .stop = &stop_wanted};
+    const lt_train_sinks sinks = {
+        .ctx = &view, .line = put_line, .status = put_status, .log = log, .stop = &stop_wanted};
     lt_train_summary done;
     const lt_status st = lt_train(cfg, &sinks, &done);
     clear_bar(&view);
     LT_TRY(st);
     if (done.stopped && done.saved[0])
-        LT_NOTE(log, "train", "stopped after step %lld, saved %s; training.load=%s goes on from there", (long long)done.iterations,
-                done.saved, cfg->training.save);
+        LT_NOTE(log, "train",
+                "stopped after step %lld, saved %s; training.load=%s goes on from there",
+                (long long)done.iterations, done.saved, cfg->training.save);
     else if (done.stopped)
-        LT_NOTE(log, "train", "stopped after step %lld; nothing is saved, since training.save is not set", (long long)done.iterations);
-    LT_NOTE(log, "train", "%lld steps; loss %.4f at first, %.4f at last; see %s/metrics.jsonl and %s/loss.svg",
-            (long long)done.iterations, done.first_loss, done.last_loss, done.run_dir, done.run_dir);
+        LT_NOTE(log, "train",
+                "stopped after step %lld; nothing is saved, since training.save is not set",
+                (long long)done.iterations);
+    LT_NOTE(log, "train",
+            "%lld steps; loss %.4f at first, %.4f at last; see %s/metrics.jsonl and %s/loss.svg",
+            (long long)done.iterations, done.first_loss, done.last_loss, done.run_dir,
+            done.run_dir);
     return LT_OK;
 }
 
@@ -118,8 +125,10 @@ const lt_command lt_command_train = {
     .min_positional = 1,
     .max_positional = 1,
     .overrides = true,
-    .details = "Log lines go to standard output; notes and, on a terminal, a progress bar to standard error.\n"
-               "Ctrl-C finishes the step, saves and stops; a second one ends at once. metrics.jsonl and loss.svg\n"
+    .details = "Log lines go to standard output; notes and, on a terminal, a progress bar to "
+               "standard error.\n"
+               "Ctrl-C finishes the step, saves and stops; a second one ends at once. "
+               "metrics.jsonl and loss.svg\n"
                "go to lathe.run_dir, else training.save, else runs/.\n",
     .run = run,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend provides: memory, streams, events, copies. Kernels are columns of the op table (graph/op_def.h).
+// What a backend provides: memory, streams, events, copies. Kernels are columns of the op table
+// (graph/op_def.h).
 #ifndef LT_DEVICE_DEVICE_H
 #define LT_DEVICE_DEVICE_H
 
@@ -10,7 +11,10 @@
 extern "C" {
 #endif
 
-/** Columns of the op table. REF is plain loops in double; CPU falls back to REF where it has no kernel. */
+/**
+ * Columns of the op table. REF is plain loops in double; CPU falls back to REF where it has no
+ * kernel.
+ */
 typedef enum lt_backend { LT_REF, LT_CPU, LT_CUDA, LT_N_BACKENDS } lt_backend;
 
 typedef struct lt_stream lt_stream; /* a queue of work in order; on the CPU work is done at once */
@@ -22,7 +26,9 @@ typedef enum lt_copy_kind {
     LT_COPY_ON_DEVICE
 } lt_copy_kind;
 
-/** One open device. Functions fail with LT_ERR_DEVICE (or LT_ERR_MEMORY) and the library's reason. */
+/**
+ * One open device. Functions fail with LT_ERR_DEVICE (or LT_ERR_MEMORY) and the library's reason.
+ */
 typedef struct lt_device lt_device;
 struct lt_device {
     const char *name;      /* "cpu", "cuda:0" */
@@ -54,7 +60,9 @@ struct lt_device {
 LT_NODISCARD lt_status lt_cpu_open(lt_pool *pool, lt_device **out);
 /** The judge: like the CPU, but its kernels come from the REF column. */
 LT_NODISCARD lt_status lt_ref_open(lt_device **out);
-/** errors LT_ERR_UNSUPPORTED when built without CUDA, LT_ERR_DEVICE when there is no GPU (says why) */
+/**
+ * errors LT_ERR_UNSUPPORTED when built without CUDA, LT_ERR_DEVICE when there is no GPU (says why)
+ */
 LT_NODISCARD lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out);
 /** Accepts NULL. */
 void lt_device_close(lt_device *d);

@@ -8,9 +8,12 @@
 
 /**
  * C[m,n] = op(A)[m,k] op(B)[k,n] (+ C where `accumulate`) (+ bias[n])
- * A is stored [m,k] with row stride lda (or [k,m] when trans_a), B [k,n] with ldb (or [n,k] when trans_b: a weight [out,in]),
- * C [m,n] with ldc. dtypes: a and b both f32 or both bf16; c f32 or bf16; sums are fp32. bias may be NULL.
- * Bits do not depend on the number of threads, and a row of C does not depend on m: rows are cut into fixed tiles,
+ * A is stored [m,k] with row stride lda (or [k,m] when trans_a), B [k,n] with ldb (or [n,k] when
+ * trans_b: a weight [out,in]),
+ * C [m,n] with ldc. dtypes: a and b both f32 or both bf16; c f32 or bf16; sums are fp32. bias may
+ * be NULL.
+ * Bits do not depend on the number of threads, and a row of C does not depend on m: rows are cut
+ * into fixed tiles,
  * each computed by one single-threaded call, the last one padded.
  */
 typedef struct lt_gemm {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for src/device/cuda in a build without CUDA, so that asking for a GPU is answered by a sentence.
+// Stands in for src/device/cuda in a build without CUDA, so that asking for a GPU is answered by a
+// sentence.
 #include "device/device.h"
 
 lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out)

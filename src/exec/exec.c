@@ -26,10 +26,12 @@ static lt_status check_budget(const lt_exec *e, int64_t step_bytes)
     if (limit <= 0 || want <= limit)
         return LT_OK;
     return LT_FAIL(LT_ERR_MEMORY,
-                   "the run needs %s on %s (%s of parameters, gradients and moments, %s for a step), but may use %s: recompute more "
-                   "(features.recompute), shorten data.dataset_param.basic_parameters.cutoff_len, or raise lathe.memory_budget",
-                   lt_bytes_text(want).s, e->o.device->name, lt_bytes_text(e->layout->bytes).s, lt_bytes_text(step_bytes).s,
-                   lt_bytes_text(limit).s);
+                   "the run needs %s on %s (%s of parameters, gradients and moments, %s for a "
+                   "step), but may use %s: recompute more "
+                   "(features.recompute), shorten data.dataset_param.basic_parameters.cutoff_len, "
+                   "or raise lathe.memory_budget",
+                   lt_bytes_text(want).s, e->o.device->name, lt_bytes_text(e->layout->bytes).s,
+                   lt_bytes_text(step_bytes).s, lt_bytes_text(limit).s);
 }
 
 static lt_status copy_options(lt_exec *e)
@@ -140,7 +142,8 @@ void lt_exec_destroy(lt_exec *e)
 
 enum { PIECE = 1 << 16 }; /* elements converted at a time */
 
-static lt_status copy_part(lt_exec *e, const lt_tensor *t, int64_t first, int64_t n, void *host, bool write)
+static lt_status copy_part(lt_exec *e, const lt_tensor *t, int64_t first, int64_t n, void *host,
+                           bool write)
 {
     lt_device *d = e->o.device;
     lt_stream *s = e->stream[LT_QUEUE_COMPUTE];
@@ -154,9 +157,11 @@ static lt_status copy_part(lt_exec *e, const lt_tensor *t, int64_t first, int64_
 }
 
 // A master that is stored as two halves.
-static lt_status copy_split(lt_exec *e, int32_t param, int64_t first, int64_t n, float *value, bool write)
+static lt_status copy_split(lt_exec *e, int32_t param, int64_t first, int64_t n, float *value,
+                            bool write)
 {
-    const lt_tensor high = lt_exec_part(e, param, LT_STATE_VALUE), low = lt_exec_part(e, param, LT_STATE_LOW);
+    const lt_tensor high = lt_exec_part(e, param, LT_STATE_VALUE),
+                    low = lt_exec_part(e, param, LT_STATE_LOW);
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)n * 4, "halves of a master"));
     uint16_t *hi = memory;
@@ -172,8 +177,8 @@ static lt_status copy_split(lt_exec *e, int32_t param, int64_t first, int64_t n,
     return st;
 }
 
-static lt_status move_piece(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, void *values,
-                            bool write)
+static lt_status move_piece(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                            lt_dtype as, void *values, bool write)
 {
     const lt_tensor t = lt_exec_part(e, param, part);
     const bool split = part == LT_STATE_VALUE && lt_exec_has(e, param, LT_STATE_LOW);
@@ -182,18 +187,21 @@ static lt_status move_piece(lt_exec *e, int32_t param, lt_state_part part, int64
     LT_TRY(lt_mem_alloc(&memory, (size_t)n * lt_dtype_bytes(stored), "a piece of a parameter"));
     if (write)
         lt_convert(memory, stored, values, as, n);
-    lt_status st = split ? copy_split(e, param, first, n, memory, write) : copy_part(e, &t, first, n, memory, write);
+    lt_status st = split ? copy_split(e, param, first, n, memory, write)
+                         : copy_part(e, &t, first, n, memory, write);
     if (st == LT_OK && !write)
         lt_convert(values, as, memory, stored, n);
     lt_mem_free(memory);
     return st;
 }
 
-static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, void *values, bool write)
+static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                      lt_dtype as, void *values, bool write)
 {
     const lt_param *p = &e->o.model->params[param];
     if (!lt_exec_has(e, param, part) || part == LT_STATE_LOW)
-        return LT_FAIL(LT_ERR_INTERNAL, "parameter %s has no %s in this run", p->name, lt_state_part_name(part));
+        return LT_FAIL(LT_ERR_INTERNAL, "parameter %s has no %s in this run", p->name,
+                       lt_state_part_name(part));
     LT_ASSERT(first >= 0 && n >= 0 && first + n <= p->n_elems);
     for (int64_t i = 0; i < n; i += PIECE)
         LT_TRY(move_piece(e, param, part, first + i, lt_min_i64(PIECE, n - i), as,
@@ -201,7 +209,8 @@ static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t fir
     return LT_OK;
 }
 
-lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, const void *values)
+lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                        lt_dtype as, const void *values)
 {
     union {
         const void *in;
@@ -210,7 +219,8 @@ lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t f
     return move(e, param, part, first, n, as, v.out, true);
 }
 
-lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as, void *values)
+lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                       lt_dtype as, void *values)
 {
     return move(e, param, part, first, n, as, values, false);
 }
@@ -244,7 +254,8 @@ static lt_status grow(lt_exec *e, const lt_program *p)
         LT_TRY(d->alloc(d, (size_t)p->step_bytes, "the step pool", &memory));
         e->step = memory;
         e->step_bytes = p->step_bytes;
-        LT_INFO(e->o.log, "memory", "step pool %s, state %s", lt_bytes_text(e->step_bytes).s, lt_bytes_text(e->layout->bytes).s);
+        LT_INFO(e->o.log, "memory", "step pool %s, state %s", lt_bytes_text(e->step_bytes).s,
+                lt_bytes_text(e->layout->bytes).s);
     }
     return LT_OK;
 }
@@ -256,7 +267,8 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
     const lt_extents capacity = lt_extents_bucket(real);
     for (int64_t i = 0; i < e->programs.n; i++) {
         *out = LT_AT(&e->programs, lt_loaded, i);
-        if (out->program->opts.mode == mode && lt_extents_equal(&out->program->opts.capacity, &capacity))
+        if (out->program->opts.mode == mode &&
+            lt_extents_equal(&out->program->opts.capacity, &capacity))
             return LT_OK;
     }
     const lt_program_opts opts = {.model = e->o.model,
@@ -273,7 +285,8 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
     LT_TRY(lt_program_create(&opts, &out->program));
     if (e->programs.n == MAX_PROGRAMS) { // the oldest goes
         unload(e, &LT_AT(&e->programs, lt_loaded, 0));
-        memmove(e->programs.data, &LT_AT(&e->programs, lt_loaded, 1), (MAX_PROGRAMS - 1) * sizeof(lt_loaded));
+        memmove(e->programs.data, &LT_AT(&e->programs, lt_loaded, 1),
+                (MAX_PROGRAMS - 1) * sizeof(lt_loaded));
         e->programs.n--;
     }
     lt_status st = make_events(e, out);
@@ -284,7 +297,8 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
     return st;
 }
 
-lt_status lt_exec_program(lt_exec *e, lt_program_mode mode, const lt_extents *real, const lt_program **out)
+lt_status lt_exec_program(lt_exec *e, lt_program_mode mode, const lt_extents *real,
+                          const lt_program **out)
 {
     lt_loaded l;
     LT_TRY(load(e, mode, real, &l));
@@ -306,7 +320,8 @@ static lt_status want_results(lt_exec *e, size_t bytes)
     return LT_OK;
 }
 
-static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n, lt_pass_state *s)
+static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n,
+                     lt_pass_state *s)
 {
     lt_extents all = batches[0].extents;
     for (int64_t i = 0; i < n; i++) {
@@ -320,7 +335,8 @@ static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batc
     s->l = &l;
     s->n_micro = n;
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)e->o.model->n_blocks * LT_MAX_OUT * sizeof(lt_tensor), "edges"));
+    LT_TRY(lt_mem_alloc(&memory, (size_t)e->o.model->n_blocks * LT_MAX_OUT * sizeof(lt_tensor),
+                        "edges"));
     s->edge = memory;
     const lt_status st = lt_run_program(s, batches);
     lt_mem_free(memory);
@@ -342,7 +358,8 @@ static double result_at(const lt_exec *e, int64_t i, lt_dtype dtype)
     return (double)f;
 }
 
-static lt_status step(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_pass_state *s, lt_step_result *out)
+static lt_status step(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_pass_state *s,
+                      lt_step_result *out)
 {
     if (!e->o.training)
         return LT_FAIL(LT_ERR_INTERNAL, "this executor was made without gradients");
@@ -355,8 +372,8 @@ static lt_status step(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_pa
     return LT_OK;
 }
 
-lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n, int64_t number, double lr, const lt_agree *agree,
-                       lt_step_result *out)
+lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n, int64_t number,
+                       double lr, const lt_agree *agree, lt_step_result *out)
 {
     lt_pass_state s = {.update = true, .agree = agree};
     s.scalars[LT_SCALAR_LR] = lr;
@@ -366,7 +383,8 @@ lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n, int6
     return step(e, batches, n, &s, out);
 }
 
-lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_step_result *out)
+lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
+                            lt_step_result *out)
 {
     lt_pass_state s = {.update = false};
     s.scalars[LT_SCALAR_CLIP] = 1.0;
@@ -394,7 +412,8 @@ lt_status lt_exec_logits(lt_exec *e, const lt_batch_view *batch, lt_tensor *logi
 
 lt_exec_memory lt_exec_memory_of(const lt_exec *e)
 {
-    lt_exec_memory m = {.state = e->layout->bytes, .step = e->step_bytes, .step_used = e->step_used};
+    lt_exec_memory m = {
+        .state = e->layout->bytes, .step = e->step_bytes, .step_used = e->step_used};
     for (int p = 0; p < LT_N_STATE_PARTS; p++)
         m.state_part[p] = e->layout->part_bytes[p];
     return m;

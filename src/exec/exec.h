@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor: owns the device's memory, keeps programs by shape, and runs them action by action. It knows nothing of models.
+// The executor: owns the device's memory, keeps programs by shape, and runs them action by action.
+// It knows nothing of models.
 #ifndef LT_EXEC_EXEC_H
 #define LT_EXEC_EXEC_H
 
@@ -21,26 +22,31 @@ typedef struct lt_exec_opts {
     double clip_grad;       /* 0: measure only */
     int64_t memory_budget;  /* bytes of the device pool; 0: what the device has */
     const lt_log *log;
-    const lt_tap *tap;      /* kept; NULL: none */
-    /* Tests: poison what is free, and run actions in a random order that the queues and waits allow (0: list order). */
+    const lt_tap *tap; /* kept; NULL: none */
+    /* Tests: poison what is free, and run actions in a random order that the queues and waits
+       allow (0: list order). */
     bool poison;
     uint64_t order_seed;
 } lt_exec_opts;
 
 typedef struct lt_exec lt_exec;
 
-/** errors   LT_ERR_MEMORY when the state does not fit; LT_ERR_UNSUPPORTED for a dtype that the device lacks */
+/**
+ * errors   LT_ERR_MEMORY when the state does not fit; LT_ERR_UNSUPPORTED for a dtype that the
+ * device lacks
+ */
 LT_NODISCARD lt_status lt_exec_create(const lt_exec_opts *opts, lt_exec **out);
 void lt_exec_destroy(lt_exec *e);
 
 /**
- * Elements [first, first + n) of a part of a parameter's state, converted from and to dtype `as` (f32 or f64).
+ * Elements [first, first + n) of a part of a parameter's state, converted from and to dtype `as`
+ * (f32 or f64).
  * LT_STATE_VALUE is the fp32 master (hi and lo joined); LT_STATE_LOW itself cannot be asked for.
  */
-LT_NODISCARD lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as,
-                                     const void *values);
-LT_NODISCARD lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n, lt_dtype as,
-                                    void *values);
+LT_NODISCARD lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first,
+                                     int64_t n, lt_dtype as, const void *values);
+LT_NODISCARD lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first,
+                                    int64_t n, lt_dtype as, void *values);
 /** Gradients are left undefined, moments zero, values undefined by lt_exec_create. */
 bool lt_exec_has(const lt_exec *e, int32_t param, lt_state_part part);
 
@@ -56,16 +62,22 @@ typedef struct lt_agree {
 } lt_agree;
 
 /**
- * One optimizer step over n micro-batches. step: number of this update, from 1 (bias corrections); lr: learning rate.
+ * One optimizer step over n micro-batches. step: number of this update, from 1 (bias corrections);
+ * lr: learning rate.
  * errors   LT_ERR_MEMORY when the batch does not fit the budget; a kernel's own
  */
-LT_NODISCARD lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n, int64_t step, double lr,
-                                    const lt_agree *agree, lt_step_result *out);
+LT_NODISCARD lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n,
+                                    int64_t step, double lr, const lt_agree *agree,
+                                    lt_step_result *out);
 /** Gradients without an update: the same program, NORM and UPDATE left out. */
-LT_NODISCARD lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_step_result *out);
+LT_NODISCARD lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
+                                         lt_step_result *out);
 /** sum kappa_t l_t of a batch, no gradients. */
 LT_NODISCARD lt_status lt_exec_loss(lt_exec *e, const lt_batch_view *batch, double *loss);
-/** Logits of the target rows [targets, vocabulary] in the compute dtype, in host memory that the next call overwrites. */
+/**
+ * Logits of the target rows [targets, vocabulary] in the compute dtype, in host memory that the
+ * next call overwrites.
+ */
 LT_NODISCARD lt_status lt_exec_logits(lt_exec *e, const lt_batch_view *batch, lt_tensor *logits);
 
 /** Pools of the run, in bytes. */
@@ -75,10 +87,15 @@ typedef struct lt_exec_memory {
     int64_t step_used; /* high-water mark of bytes that actions touched */
 } lt_exec_memory;
 lt_exec_memory lt_exec_memory_of(const lt_exec *e);
-/** Seconds by action kind since the executor was made (the CPU's wall clock; a GPU's issue time). */
+/**
+ * Seconds by action kind since the executor was made (the CPU's wall clock; a GPU's issue time).
+ */
 const double *lt_exec_seconds(const lt_exec *e);
 /** The program for batches of these counts (compiled if it is new). Borrowed. */
-LT_NODISCARD lt_status lt_exec_program(lt_exec *e, lt_program_mode mode, const lt_extents *real, const lt_program **out);
-/** What the executor does now, for a watchdog: a static text, and the subject's name. threads: any */
+LT_NODISCARD lt_status lt_exec_program(lt_exec *e, lt_program_mode mode, const lt_extents *real,
+                                       const lt_program **out);
+/**
+ * What the executor does now, for a watchdog: a static text, and the subject's name. threads: any
+ */
 const char *lt_exec_now(const lt_exec *e);
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole steps of a tiny Qwen3-VL: what must not change a bit (policies, orders, threads, poisoned memory), and accumulation.
+// Whole steps of a tiny Qwen3-VL: what must not change a bit (policies, orders, threads, poisoned
+// memory), and accumulation.
 #include "exec/exec.h"
 
 #include "base/rng.h"
@@ -30,12 +31,14 @@ static void open_world(world *w, const setup *s)
 {
     lt_model_config config;
     *w = (world){0};
-    assert_ok(lt_model_config_parse(lt_qwen_odd_config, strlen(lt_qwen_odd_config), "odd", NULL, &config));
+    assert_ok(lt_model_config_parse(lt_qwen_odd_config, strlen(lt_qwen_odd_config), "odd", NULL,
+                                    &config));
     assert_ok(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w->model));
     const char *tower[] = {"model.visual"};
     if (s->frozen_tower)
         assert_ok(lt_model_freeze(w->model, tower, 1, NULL));
-    const char *patterns[] = {"model.language_model.layers.{*}", "model.visual", "model.language_model.embed_tokens"};
+    const char *patterns[] = {"model.language_model.layers.{*}", "model.visual",
+                              "model.language_model.embed_tokens"};
     assert_ok(lt_units_create(w->model, patterns, 3, NULL, &w->units));
     assert_ok(lt_pool_create(s->threads ? s->threads : 1, &w->pool));
     if (s->ref)
@@ -45,25 +48,27 @@ static void open_world(world *w, const setup *s)
     lt_policy policy[256];
     for (int32_t b = 0; b < w->model->n_blocks; b++)
         policy[b] = s->policy;
-    const lt_exec_opts o = {.device = w->device,
-                            .model = w->model,
-                            .units = w->units,
-                            .compute = s->compute,
-                            .training = true,
-                            .policy = policy,
-                            .keep_attention = s->keep_attention,
-                            .forward_prefetch = 1,
-                            .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
-                            .clip_grad = 1.0,
-                            .poison = s->poison,
-                            .order_seed = s->order_seed};
+    const lt_exec_opts o = {
+        .device = w->device,
+        .model = w->model,
+        .units = w->units,
+        .compute = s->compute,
+        .training = true,
+        .policy = policy,
+        .keep_attention = s->keep_attention,
+        .forward_prefetch = 1,
+        .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
+        .clip_grad = 1.0,
+        .poison = s->poison,
+        .order_seed = s->order_seed};
     assert_ok(lt_exec_create(&o, &w->exec));
     for (int32_t i = 0; i < w->model->n_params; i++) {
         const lt_param *p = &w->model->params[i];
         void *memory = NULL;
         assert_ok(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(float), "weights"));
         lt_model_init_values(p, 5, 0, p->n_elems, memory);
-        for (int64_t k = 0; k < p->n_elems; k++) // larger than a real start, so that every gradient path shows
+        for (int64_t k = 0; k < p->n_elems;
+             k++) // larger than a real start, so that every gradient path shows
             ((float *)memory)[k] += 0.05F * (float)lt_normal(lt_rng_key(11, p->name), (uint64_t)k);
         assert_ok(lt_exec_write(w->exec, i, LT_STATE_VALUE, 0, p->n_elems, LT_F32, memory));
         lt_mem_free(memory);
@@ -135,7 +140,10 @@ static void every_policy_gives_the_bits_of_keep(void **state)
         const outcome want = train(*state, &keep);
         for (int policy = LT_KEEP; policy < LT_N_POLICIES; policy++)
             for (int attention = 0; attention < 2; attention++) {
-                const setup s = {.compute = (lt_dtype)dtype, .policy = (lt_policy)policy, .keep_attention = attention, .poison = true};
+                const setup s = {.compute = (lt_dtype)dtype,
+                                 .policy = (lt_policy)policy,
+                                 .keep_attention = attention,
+                                 .poison = true};
                 const outcome got = train(*state, &s);
                 assert_same_bits(&got, &want);
             }
@@ -161,7 +169,8 @@ static void a_hundred_legal_orders_with_poisoned_memory_change_nothing(void **st
         const setup plain = {.compute = LT_F32, .policy = (lt_policy)policy};
         const outcome want = train(*state, &plain);
         for (uint64_t seed = 1; seed <= 34; seed++) {
-            const setup s = {.compute = LT_F32, .policy = (lt_policy)policy, .poison = true, .order_seed = seed};
+            const setup s = {
+                .compute = LT_F32, .policy = (lt_policy)policy, .poison = true, .order_seed = seed};
             const outcome got = train(*state, &s);
             assert_same_bits(&got, &want);
         }
@@ -170,7 +179,8 @@ static void a_hundred_legal_orders_with_poisoned_memory_change_nothing(void **st
 
 static void a_frozen_tower_keeps_its_weights_and_costs_no_backward(void **state)
 {
-    const setup frozen = {.compute = LT_F32, .frozen_tower = true, .poison = true}, whole = {.compute = LT_F32};
+    const setup frozen = {.compute = LT_F32, .frozen_tower = true, .poison = true},
+                whole = {.compute = LT_F32};
     const outcome a = train(*state, &frozen), b = train(*state, &whole);
     assert_true(fabs(a.step[0].loss - b.step[0].loss) < 1e-6);
     assert_true(a.step[0].grad_norm < b.step[0].grad_norm);
@@ -208,7 +218,8 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     for (int32_t i = 0; i < w.model->n_params; i++) {
         const lt_param *p = &w.model->params[i];
         const size_t bytes = (size_t)p->n_elems * sizeof(double);
-        double *value = lt_test_take(*state, bytes), *moved = lt_test_take(*state, bytes), *grad = lt_test_take(*state, bytes);
+        double *value = lt_test_take(*state, bytes), *moved = lt_test_take(*state, bytes),
+               *grad = lt_test_take(*state, bytes);
         lt_step_result r;
         double loss[2], slope = 0.0;
         assert_ok(lt_exec_gradients(w.exec, &b.view, 1, &r));
@@ -227,7 +238,8 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
             slope += grad[k] * lt_normal(99, (uint64_t)k);
             scale += fabs(grad[k] * lt_normal(99, (uint64_t)k));
         }
-        // The loss goes through f64, its weights and pixels through f32; the difference's own error is about step^2.
+        // The loss goes through f64, its weights and pixels through f32; the difference's own error
+        // is about step^2.
         assert_near((loss[1] - loss[0]) / (2 * step), slope, 1e-5 * scale + 1e-9);
     }
     made_batch_destroy(&b);
@@ -244,7 +256,8 @@ static void accumulation_over_micro_batches_is_the_sum(void **state)
     const lt_batch_view both[] = {a.view, b.view};
     lt_step_result ra, rb, sum;
     const int64_t n = w.model->params[w.model->embed_param].n_elems;
-    float *ga = lt_test_take(*state, (size_t)n * 4), *gb = lt_test_take(*state, (size_t)n * 4), *gs = lt_test_take(*state, (size_t)n * 4);
+    float *ga = lt_test_take(*state, (size_t)n * 4), *gb = lt_test_take(*state, (size_t)n * 4),
+          *gs = lt_test_take(*state, (size_t)n * 4);
     assert_ok(lt_exec_gradients(w.exec, &both[0], 1, &ra));
     assert_ok(lt_exec_read(w.exec, w.model->embed_param, LT_STATE_GRAD, 0, n, LT_F32, ga));
     assert_ok(lt_exec_gradients(w.exec, &both[1], 1, &rb));
@@ -270,7 +283,8 @@ static void batches_without_pictures_or_targets_run_the_same_program(void **stat
     assert_ok(made_batch_create(&w.model->config, text, 1, 3, &a));
     assert_ok(made_batch_create(&w.model->config, silent, 1, 4, &b));
     lt_step_result r;
-    assert_ok(lt_exec_step(w.exec, &a.view, 1, 1, 1e-3, NULL, &r)); // the tower's gradients are zeros, not garbage
+    assert_ok(lt_exec_step(w.exec, &a.view, 1, 1, 1e-3, NULL,
+                           &r)); // the tower's gradients are zeros, not garbage
     assert_true(isfinite(r.loss) && isfinite(r.grad_norm) && r.loss > 0.0);
     assert_ok(lt_exec_step(w.exec, &b.view, 1, 2, 1e-3, NULL, &r));
     assert_true(r.loss == 0.0 && r.grad_norm == 0.0);
@@ -298,6 +312,9 @@ static void a_batch_that_breaks_the_rules_is_refused(void **state)
 
 LT_TEST_MAIN(LT_TEST(every_policy_gives_the_bits_of_keep), LT_TEST(threads_do_not_change_a_bit),
              LT_TEST(a_hundred_legal_orders_with_poisoned_memory_change_nothing),
-             LT_TEST(a_frozen_tower_keeps_its_weights_and_costs_no_backward), LT_TEST(the_reference_in_f64_agrees_with_the_cpu),
-             LT_TEST(the_gradient_is_the_slope_of_the_loss), LT_TEST(accumulation_over_micro_batches_is_the_sum),
-             LT_TEST(batches_without_pictures_or_targets_run_the_same_program), LT_TEST(a_batch_that_breaks_the_rules_is_refused))
+             LT_TEST(a_frozen_tower_keeps_its_weights_and_costs_no_backward),
+             LT_TEST(the_reference_in_f64_agrees_with_the_cpu),
+             LT_TEST(the_gradient_is_the_slope_of_the_loss),
+             LT_TEST(accumulation_over_micro_batches_is_the_sum),
+             LT_TEST(batches_without_pictures_or_targets_run_the_same_program),
+             LT_TEST(a_batch_that_breaks_the_rules_is_refused))

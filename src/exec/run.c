@@ -56,7 +56,8 @@ static void bind(const lt_pass_state *s, const lt_action *a, int32_t action, blo
     }
 }
 
-static lt_status run_bound(lt_pass_state *s, const lt_action *a, int32_t action, const block_tensors *t)
+static lt_status run_bound(lt_pass_state *s, const lt_action *a, int32_t action,
+                           const block_tensors *t)
 {
     const lt_program *p = s->l->program;
     const lt_block *block = &s->e->o.model->blocks[a->subject];
@@ -87,7 +88,8 @@ static lt_status run_block(lt_pass_state *s, const lt_action *a, int32_t action)
 {
     const int32_t n = s->e->o.model->blocks[a->subject].kind->n_params;
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (2 * sizeof(lt_tensor) + sizeof(bool)), "parameters of a block"));
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (2 * sizeof(lt_tensor) + sizeof(bool)),
+                        "parameters of a block"));
     block_tensors t;
     t.param = memory;
     t.grad_param = t.param + n;
@@ -103,7 +105,8 @@ static lt_status launch(const lt_pass_state *s, const lt_action *a, lt_op_args *
     const lt_run run = {.device = s->e->o.device, .stream = s->e->stream[a->queue]};
     const lt_kernel kernel = lt_op_kernel(args->def, s->e->o.device->backend, LT_FORWARD);
     if (!kernel)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no kernel for %s", args->def->name, s->e->o.device->name);
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no kernel for %s", args->def->name,
+                       s->e->o.device->name);
     args->run = &run;
     return kernel(args);
 }
@@ -130,7 +133,8 @@ static lt_status run_norm(lt_pass_state *s, const lt_action *a)
         lt_tensor grad = lt_exec_part(e, i, LT_STATE_GRAD);
         if (!grad.data)
             continue;
-        lt_op_args args = {.def = &lt_op_sum_squares, .in = {&grad}, .out = {&norm}, .add = first ? 0 : 1};
+        lt_op_args args = {
+            .def = &lt_op_sum_squares, .in = {&grad}, .out = {&norm}, .add = first ? 0 : 1};
         LT_TRY(launch(s, a, &args));
         first = false;
     }
@@ -149,8 +153,10 @@ static lt_status run_update(lt_pass_state *s, const lt_action *a)
     scalars.data = at(s, s->l->program->scalars_buffer);
     for (int32_t k = 0; k < unit->n_params; k++) {
         const int32_t i = unit->params[k];
-        lt_tensor grad = lt_exec_part(e, i, LT_STATE_GRAD), value = lt_exec_part(e, i, LT_STATE_VALUE);
-        lt_tensor low = lt_exec_part(e, i, LT_STATE_LOW), m = lt_exec_part(e, i, LT_STATE_M), v = lt_exec_part(e, i, LT_STATE_V);
+        lt_tensor grad = lt_exec_part(e, i, LT_STATE_GRAD),
+                  value = lt_exec_part(e, i, LT_STATE_VALUE);
+        lt_tensor low = lt_exec_part(e, i, LT_STATE_LOW), m = lt_exec_part(e, i, LT_STATE_M),
+                  v = lt_exec_part(e, i, LT_STATE_V);
         if (!grad.data)
             continue;
         lt_adamw_attr attr = e->o.adamw;
@@ -173,15 +179,18 @@ static lt_status run_copy(lt_pass_state *s, const lt_action *a)
     const lt_buffer *b = lt_buffer_at(p, a->subject);
     if (b->kind == LT_BUF_BATCH) {
         const lt_tensor *t = &s->batch->value[b->a];
-        return d->copy(d, stream, at(s, a->subject), t->data, lt_tensor_bytes(t), LT_COPY_HOST_TO_DEVICE);
+        return d->copy(d, stream, at(s, a->subject), t->data, lt_tensor_bytes(t),
+                       LT_COPY_HOST_TO_DEVICE);
     }
     if (b->kind == LT_BUF_SCALARS)
-        return d->copy(d, stream, at(s, a->subject), s->scalars, sizeof s->scalars, LT_COPY_HOST_TO_DEVICE);
+        return d->copy(d, stream, at(s, a->subject), s->scalars, sizeof s->scalars,
+                       LT_COPY_HOST_TO_DEVICE);
     if (b->a == LT_NONE)
-        return d->copy(d, stream, (unsigned char *)e->result + s->n_micro * 8, at(s, p->norm_buffer), sizeof(double),
-                       LT_COPY_DEVICE_TO_HOST);
+        return d->copy(d, stream, (unsigned char *)e->result + s->n_micro * 8,
+                       at(s, p->norm_buffer), sizeof(double), LT_COPY_DEVICE_TO_HOST);
     const lt_tensor *t = &s->edge[b->a * LT_MAX_OUT];
-    unsigned char *to = (unsigned char *)e->result + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
+    unsigned char *to =
+        (unsigned char *)e->result + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
     return d->copy(d, stream, to, t->data, lt_tensor_bytes(t), LT_COPY_DEVICE_TO_HOST);
 }
 
@@ -190,7 +199,8 @@ static lt_status poison(lt_pass_state *s, lt_queue queue, int32_t buffer)
     lt_device *d = s->e->o.device;
     if (!s->e->o.poison || buffer == LT_NONE)
         return LT_OK;
-    return d->fill(d, s->e->stream[queue], at(s, buffer), 0xff, (size_t)lt_buffer_at(s->l->program, buffer)->bytes);
+    return d->fill(d, s->e->stream[queue], at(s, buffer), 0xff,
+                   (size_t)lt_buffer_at(s->l->program, buffer)->bytes);
 }
 
 static lt_status run_kind(lt_pass_state *s, const lt_action *a, int32_t action)
@@ -304,7 +314,8 @@ static lt_status run_shuffled(lt_pass_state *s, const lt_section *sec)
             if (!done[i - sec->begin] && is_ready(p, sec, done, i))
                 ready[n_ready++] = i;
         LT_ASSERT(n_ready > 0);
-        const int32_t pick = (int32_t)(lt_uniform(s->e->o.order_seed, s->e->order_draws++) * n_ready);
+        const int32_t pick =
+            (int32_t)(lt_uniform(s->e->o.order_seed, s->e->order_draws++) * n_ready);
         st = run_action(s, ready[pick]);
         done[ready[pick] - sec->begin] = true;
     }
@@ -327,7 +338,8 @@ lt_status lt_run_program(lt_pass_state *s, const lt_batch_view *batches)
 {
     lt_device *d = s->e->o.device;
     if (s->e->o.poison)
-        LT_TRY(d->fill(d, s->e->stream[LT_QUEUE_COMPUTE], s->e->step, 0xff, (size_t)s->e->step_bytes));
+        LT_TRY(
+            d->fill(d, s->e->stream[LT_QUEUE_COMPUTE], s->e->step, 0xff, (size_t)s->e->step_bytes));
     s->batch = &batches[0];
     LT_TRY(run_section(s, LT_SECTION_PROLOGUE));
     for (s->micro = 0; s->micro < s->n_micro; s->micro++) {

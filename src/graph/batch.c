@@ -33,7 +33,8 @@ lt_extents lt_extents_bucket(const lt_extents *real)
     for (int i = 0; i < LT_N_EXTENTS; i++)
         out.n[i] = bucket(real->n[i]);
     if (real->n[LT_EXT_MERGED] > 0) // a whole number of patches makes a visual token
-        out.n[LT_EXT_PATCHES] = out.n[LT_EXT_MERGED] * (real->n[LT_EXT_PATCHES] / real->n[LT_EXT_MERGED]);
+        out.n[LT_EXT_PATCHES] =
+            out.n[LT_EXT_MERGED] * (real->n[LT_EXT_PATCHES] / real->n[LT_EXT_MERGED]);
     return out;
 }
 
@@ -76,7 +77,10 @@ static const value_row rows[LT_N_BATCH_VALUES] = {
     [LT_BATCH_FRAME_SEGMENTS] = {"frame_segments", LT_I32, 1, {{LT_EXT_FRAMES, 1}}},
     [LT_BATCH_PATCH_POS] = {"patch_pos", LT_I32, 2, {{NO_EXTENT, 2}, {LT_EXT_PATCHES, 0}}},
     [LT_BATCH_CORNERS] = {"corners", LT_I32, 2, {{LT_EXT_PATCHES, 0}, {NO_EXTENT, 4}}},
-    [LT_BATCH_CORNER_WEIGHTS] = {"corner_weights", LT_F32, 2, {{LT_EXT_PATCHES, 0}, {NO_EXTENT, 4}}},
+    [LT_BATCH_CORNER_WEIGHTS] = {"corner_weights",
+                                 LT_F32,
+                                 2,
+                                 {{LT_EXT_PATCHES, 0}, {NO_EXTENT, 4}}},
     [LT_BATCH_TARGET_ROWS] = {"target_rows", LT_I32, 1, {{LT_EXT_TARGETS, 0}}},
     [LT_BATCH_TARGETS] = {"targets", LT_I32, 1, {{LT_EXT_TARGETS, 0}}},
     [LT_BATCH_KAPPA] = {"kappa", LT_F32, 1, {{LT_EXT_TARGETS, 0}}},
@@ -105,8 +109,9 @@ static lt_status check_bounds(const lt_batch_view *b, lt_batch_value v, int64_t 
     const int32_t *x = t->data;
     for (int64_t i = 0, n = lt_n_elems(t); i < n; i++)
         if (x[i] < 0 || x[i] >= below)
-            return LT_FAIL(LT_ERR_DATA, "batch value %s[%lld] is %d, it must be at least 0 and below %lld", rows[v].name,
-                           (long long)i, x[i], (long long)below);
+            return LT_FAIL(LT_ERR_DATA,
+                           "batch value %s[%lld] is %d, it must be at least 0 and below %lld",
+                           rows[v].name, (long long)i, x[i], (long long)below);
     return LT_OK;
 }
 
@@ -116,8 +121,8 @@ static lt_status check_rising(const lt_batch_view *b, lt_batch_value v)
     const int32_t *x = t->data;
     for (int64_t i = 1, n = lt_n_elems(t); i < n; i++)
         if (x[i] <= x[i - 1])
-            return LT_FAIL(LT_ERR_DATA, "batch value %s must rise, but entry %lld is %d after %d", rows[v].name, (long long)i,
-                           x[i], x[i - 1]);
+            return LT_FAIL(LT_ERR_DATA, "batch value %s must rise, but entry %lld is %d after %d",
+                           rows[v].name, (long long)i, x[i], x[i - 1]);
     return LT_OK;
 }
 
@@ -129,8 +134,10 @@ static lt_status check_segments(const lt_batch_view *b, lt_batch_value v, int64_
     const int64_t n = lt_n_elems(t);
     for (int64_t i = 0; i < n; i++)
         if ((i == 0 && x[0] != 0) || (i > 0 && x[i] < x[i - 1]) || (i == n - 1 && x[i] != rows_cut))
-            return LT_FAIL(LT_ERR_DATA, "batch value %s must go from 0 to %lld without falling, entry %lld is %d",
-                           rows[v].name, (long long)rows_cut, (long long)i, x[i]);
+            return LT_FAIL(
+                LT_ERR_DATA,
+                "batch value %s must go from 0 to %lld without falling, entry %lld is %d",
+                rows[v].name, (long long)rows_cut, (long long)i, x[i]);
     return LT_OK;
 }
 
@@ -140,10 +147,11 @@ lt_status lt_batch_check(const lt_batch_view *b, int64_t pixel_width, int64_t vo
     for (int v = 0; v < LT_N_BATCH_VALUES; v++) {
         const lt_tensor want = lt_batch_tensor((lt_batch_value)v, e, pixel_width);
         if (!lt_same_shape(&want, &b->value[v]) || want.dtype != b->value[v].dtype)
-            return LT_FAIL(LT_ERR_SHAPE, "batch value %s is %s, the counts of the batch ask for %s", rows[v].name,
-                           lt_shape_print(&b->value[v]).s, lt_shape_print(&want).s);
+            return LT_FAIL(LT_ERR_SHAPE, "batch value %s is %s, the counts of the batch ask for %s",
+                           rows[v].name, lt_shape_print(&b->value[v]).s, lt_shape_print(&want).s);
         if (lt_n_elems(&want) > 0 && !b->value[v].data)
-            return LT_FAIL(LT_ERR_DATA, "batch value %s %s has no data", rows[v].name, lt_shape_print(&want).s);
+            return LT_FAIL(LT_ERR_DATA, "batch value %s %s has no data", rows[v].name,
+                           lt_shape_print(&want).s);
     }
     LT_TRY(check_bounds(b, LT_BATCH_IDS, vocab));
     LT_TRY(check_bounds(b, LT_BATCH_TARGETS, vocab));

@@ -60,11 +60,12 @@ static lt_val param_number(lt_builder *b, int32_t i)
 {
     if (b->param[i] == LT_NONE) {
         const lt_param_spec *p = &b->opts->kind->params[i];
-        b->param[i] = lt_builder_value(b, &(lt_value){.kind = LT_VALUE_PARAM,
-                                                      .index = i,
-                                                      .node = LT_NONE,
-                                                      .needs_grad = b->opts->param_trainable[i],
-                                                      .tensor = lt_tensor_nd(b->opts->compute, p->rank, p->dim)});
+        b->param[i] = lt_builder_value(
+            b, &(lt_value){.kind = LT_VALUE_PARAM,
+                           .index = i,
+                           .node = LT_NONE,
+                           .needs_grad = b->opts->param_trainable[i],
+                           .tensor = lt_tensor_nd(b->opts->compute, p->rank, p->dim)});
     }
     return b->param[i];
 }
@@ -84,7 +85,8 @@ lt_val lt_param_of(lt_builder *b, const char *name)
 {
     const int32_t i = find_param(b, name, "");
     if (i == LT_NONE)
-        return lt_builder_fail(b, LT_ERR_INTERNAL, "kind %s has no parameter %s", b->opts->kind->name, name);
+        return lt_builder_fail(b, LT_ERR_INTERNAL, "kind %s has no parameter %s",
+                               b->opts->kind->name, name);
     return param_number(b, i);
 }
 
@@ -97,11 +99,12 @@ lt_val lt_param_if(lt_builder *b, const char *path, const char *suffix)
 lt_val lt_batch_of(lt_builder *b, lt_batch_value which)
 {
     if (b->batch[which] == LT_NONE)
-        b->batch[which] = lt_builder_value(
-            b, &(lt_value){.kind = LT_VALUE_BATCH,
-                           .index = (int32_t)which,
-                           .node = LT_NONE,
-                           .tensor = lt_batch_tensor(which, &b->opts->capacity, b->opts->pixel_width)});
+        b->batch[which] =
+            lt_builder_value(b, &(lt_value){.kind = LT_VALUE_BATCH,
+                                            .index = (int32_t)which,
+                                            .node = LT_NONE,
+                                            .tensor = lt_batch_tensor(which, &b->opts->capacity,
+                                                                      b->opts->pixel_width)});
     return b->batch[which];
 }
 
@@ -116,7 +119,8 @@ static lt_status check_inputs(const lt_builder *b, const lt_op_def *def, const l
         const lt_tensor *t = &lt_value_at(b->graph, in[i])->tensor;
         const bool index = def->index_in & LT_IN(i);
         if (index && t->dtype != LT_I32)
-            return LT_FAIL(LT_ERR_DTYPE, "%s input %d is an index and must be i32, got %s", def->name, i, lt_shape_print(t).s);
+            return LT_FAIL(LT_ERR_DTYPE, "%s input %d is an index and must be i32, got %s",
+                           def->name, i, lt_shape_print(t).s);
         if (i == 0 && !index && !(def->dtypes & LT_DTYPE_BIT(t->dtype)))
             return LT_FAIL(LT_ERR_DTYPE, "%s does not take %s", def->name, lt_shape_print(t).s);
     }
@@ -128,13 +132,14 @@ static bool any_needs_grad(const lt_builder *b, const lt_op_def *def, const lt_v
     if (b->backward)
         return false;
     for (int i = 0; i < n_in; i++)
-        if (in[i] != LT_NONE && !(def->index_in & LT_IN(i)) && lt_value_at(b->graph, in[i])->needs_grad)
+        if (in[i] != LT_NONE && !(def->index_in & LT_IN(i)) &&
+            lt_value_at(b->graph, in[i])->needs_grad)
             return true;
     return false;
 }
 
-static lt_status append(lt_builder *b, const lt_op_def *def, const lt_val *in, int n_in, const void *attr, size_t attr_bytes,
-                        lt_node *node)
+static lt_status append(lt_builder *b, const lt_op_def *def, const lt_val *in, int n_in,
+                        const void *attr, size_t attr_bytes, lt_node *node)
 {
     LT_TRY(check_inputs(b, def, in, n_in));
     *node = (lt_node){.def = def};
@@ -156,24 +161,26 @@ static lt_status append(lt_builder *b, const lt_op_def *def, const lt_val *in, i
     for (int i = 0; i < LT_MAX_OUT; i++) {
         node->out[i] = LT_NONE;
         if (i < def->n_out)
-            node->out[i] = lt_builder_value(b, &(lt_value){.kind = LT_VALUE_NODE,
-                                                           .index = i,
-                                                           .node = number,
-                                                           .needs_grad = needs && lt_dtype_is_float(out[i].dtype),
-                                                           .tensor = out[i]});
+            node->out[i] = lt_builder_value(
+                b, &(lt_value){.kind = LT_VALUE_NODE,
+                               .index = i,
+                               .node = number,
+                               .needs_grad = needs && lt_dtype_is_float(out[i].dtype),
+                               .tensor = out[i]});
     }
     LT_TRY(b->status);
     return lt_vec_push(&b->graph->nodes, node);
 }
 
-lt_val lt_op_apply(lt_builder *b, const lt_op_def *def, const lt_val *in, int n_in, const void *attr, size_t attr_bytes,
-                   lt_val *outs)
+lt_val lt_op_apply(lt_builder *b, const lt_op_def *def, const lt_val *in, int n_in,
+                   const void *attr, size_t attr_bytes, lt_val *outs)
 {
     lt_node node = {.out = {LT_NONE, LT_NONE, LT_NONE, LT_NONE}};
     if (b->status == LT_OK) {
         b->status = append(b, def, in, n_in, attr, attr_bytes, &node);
         if (b->status != LT_OK)
-            lt_error_note("block %s, op %s (number %lld)", b->opts->block_name, def->name, (long long)b->graph->nodes.n);
+            lt_error_note("block %s, op %s (number %lld)", b->opts->block_name, def->name,
+                          (long long)b->graph->nodes.n);
     }
     for (int i = 0; outs && i < def->n_out; i++)
         outs[i] = b->status == LT_OK ? node.out[i] : LT_NONE;
@@ -201,7 +208,8 @@ void lt_builder_deinit(lt_builder *b)
     b->param = NULL;
 }
 
-// An output lives in memory of its own, so it must be made by a node, and by one that is not a view of an input.
+// An output lives in memory of its own, so it must be made by a node, and by one that is not a view
+// of an input.
 static lt_status check_output(const lt_builder *b, int i)
 {
     const lt_graph *g = b->graph;
@@ -212,7 +220,8 @@ static lt_status check_output(const lt_builder *b, int i)
             return LT_OK;
         v = node->in[0];
     }
-    return LT_FAIL(LT_ERR_INTERNAL, "block %s: output %d is not computed by the block", b->opts->block_name, i);
+    return LT_FAIL(LT_ERR_INTERNAL, "block %s: output %d is not computed by the block",
+                   b->opts->block_name, i);
 }
 
 lt_status lt_builder_run(lt_builder *b)

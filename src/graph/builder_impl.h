@@ -9,7 +9,9 @@ struct lt_builder {
     const lt_builder_opts *opts;
     lt_graph *graph;
     lt_status status; /* the first failure */
-    bool backward;    /* nodes appended now belong to the backward part: nothing in them needs a gradient */
+    bool
+        /* nodes appended now belong to the backward part: nothing in them needs a gradient */
+        backward;
     lt_val batch[LT_N_BATCH_VALUES];
     lt_val *param; /* [kind->n_params] */
 };

@@ -32,10 +32,14 @@ static int64_t flops_of(const lt_compiled *c, const lt_instr *x)
     const int64_t forward = x->def->flops(&a);
     if (x->pass == LT_FORWARD)
         return forward;
-    int64_t wanted = 0; // a product has as many backward products as gradients are asked of its first two inputs
+    int64_t wanted =
+        0; // a product has as many backward products as gradients are asked of its first two inputs
     for (int i = 0; i < 2; i++)
         wanted += x->din[i] != LT_NONE;
-    return (x->def->flags & LT_OP_YIELDS_IN_BACKWARD ? 1 + wanted : x->def->flags & LT_OP_MUST_SAVE ? 2 : wanted) * forward;
+    return (x->def->flags & LT_OP_YIELDS_IN_BACKWARD ? 1 + wanted
+            : x->def->flags & LT_OP_MUST_SAVE        ? 2
+                                                     : wanted) *
+           forward;
 }
 
 static void count_flops(lt_compiled *c)
@@ -73,7 +77,8 @@ lt_status lt_compile(const lt_compile_opts *opts, lt_compiled **out)
     c->forward = LT_VEC_OF(lt_instr);
     c->backward = LT_VEC_OF(lt_instr);
     lt_builder b = {0};
-    lt_status st = lt_mem_alloc(&grads, (size_t)opts->build.kind->n_params * sizeof(bool), "compiled block");
+    lt_status st =
+        lt_mem_alloc(&grads, (size_t)opts->build.kind->n_params * sizeof(bool), "compiled block");
     c->grad_param = grads;
     if (st == LT_OK)
         st = compile(&b, opts, c);
@@ -101,17 +106,20 @@ void lt_compiled_destroy(lt_compiled *c)
 
 static lt_status print_value(const lt_compiled *c, lt_val v, lt_buf *out)
 {
-    static const char *const places[] = {"-", "edge", "param", "batch", "out", "work", "saved", "dout", "din", "dparam"};
+    static const char *const places[] = {"-",    "edge",  "param", "batch", "out",
+                                         "work", "saved", "dout",  "din",   "dparam"};
     const lt_slot *s = lt_slot_at(c, v);
     const lt_tensor *t = &lt_value_at(&c->graph, v)->tensor;
     if (s->alias != LT_NONE)
         return lt_buf_printf(out, " %%%d=%s@%%%d", v, lt_shape_print(t).s, s->alias);
     if (s->place == LT_PLACE_WORK || s->place == LT_PLACE_SAVED)
-        return lt_buf_printf(out, " %%%d=%s@%s+%lld", v, lt_shape_print(t).s, places[s->place], (long long)s->offset);
+        return lt_buf_printf(out, " %%%d=%s@%s+%lld", v, lt_shape_print(t).s, places[s->place],
+                             (long long)s->offset);
     return lt_buf_printf(out, " %%%d=%s@%s%d", v, lt_shape_print(t).s, places[s->place], s->index);
 }
 
-static lt_status print_values(const lt_compiled *c, const char *title, const lt_val *v, int n, lt_buf *out)
+static lt_status print_values(const lt_compiled *c, const char *title, const lt_val *v, int n,
+                              lt_buf *out)
 {
     bool any = false;
     for (int i = 0; i < n; i++) {
@@ -125,18 +133,21 @@ static lt_status print_values(const lt_compiled *c, const char *title, const lt_
     return LT_OK;
 }
 
-static lt_status print_list(const lt_compiled *c, const char *title, const lt_vec *list, int64_t bytes, lt_buf *out)
+static lt_status print_list(const lt_compiled *c, const char *title, const lt_vec *list,
+                            int64_t bytes, lt_buf *out)
 {
     LT_TRY(lt_buf_printf(out, "%s: %lld bytes of workspace\n", title, (long long)bytes));
     for (int64_t k = 0; k < list->n; k++) {
         const lt_instr *x = &LT_AT(list, lt_instr, k);
-        LT_TRY(lt_buf_printf(out, "  %s%s%s", x->def->name, x->pass == LT_BACKWARD ? "'" : "", x->again ? " (again)" : ""));
+        LT_TRY(lt_buf_printf(out, "  %s%s%s", x->def->name, x->pass == LT_BACKWARD ? "'" : "",
+                             x->again ? " (again)" : ""));
         LT_TRY(print_values(c, "in", x->in, LT_MAX_IN, out));
         LT_TRY(print_values(c, "dout", x->dout, LT_MAX_OUT, out));
         LT_TRY(print_values(c, "out", x->out, LT_MAX_OUT, out));
         LT_TRY(print_values(c, "din", x->din, LT_MAX_IN, out));
         if (x->scratch_bytes > 0)
-            LT_TRY(lt_buf_printf(out, " scratch %zu@%lld", x->scratch_bytes, (long long)x->scratch_offset));
+            LT_TRY(lt_buf_printf(out, " scratch %zu@%lld", x->scratch_bytes,
+                                 (long long)x->scratch_offset));
         LT_TRY(lt_buf_text(out, "\n"));
     }
     return LT_OK;

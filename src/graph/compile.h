@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a block's graph to a compiled block: differentiated, saved values chosen, memory laid out for a capacity.
+// From a block's graph to a compiled block: differentiated, saved values chosen, memory laid out
+// for a capacity.
 #ifndef LT_GRAPH_COMPILE_H
 #define LT_GRAPH_COMPILE_H
 
@@ -15,7 +16,10 @@ typedef enum lt_policy {
 } lt_policy;
 const char *lt_policy_name(lt_policy policy);
 
-/** Constructors of the ops that the compiler itself places; ops live in a later folder, so the caller names them. */
+/**
+ * Constructors of the ops that the compiler itself places; ops live in a later folder, so the
+ * caller names them.
+ */
 typedef struct lt_helper_ops {
     lt_val (*add)(lt_builder *b, lt_val x, lt_val y); /* the sum node of gradients */
     lt_val (*copy)(lt_builder *b, lt_val x);          /* the same numbers in memory of their own */
@@ -24,9 +28,9 @@ typedef struct lt_helper_ops {
 typedef struct lt_compile_opts {
     lt_builder_opts build;
     lt_policy policy;
-    bool keep_attention;        /* policy full: outputs of MUST_SAVE ops are kept all the same */
-    bool train;                 /* false: forward only */
-    const bool *out_has_grad;   /* [kind->n_out] whether BACKWARD is given that output's gradient */
+    bool keep_attention;      /* policy full: outputs of MUST_SAVE ops are kept all the same */
+    bool train;               /* false: forward only */
+    const bool *out_has_grad; /* [kind->n_out] whether BACKWARD is given that output's gradient */
     lt_helper_ops helpers;
 } lt_compile_opts;
 
@@ -47,10 +51,12 @@ typedef enum lt_place {
 /** One value of the compiled block; its number is the value's number in the graph. */
 typedef struct lt_slot {
     lt_place place;
-    int32_t index;   /* edge, parameter or batch value */
-    int64_t offset;  /* WORK, SAVED */
-    lt_val alias;    /* a view: the value whose memory this is, or LT_NONE */
-    lt_val shape_of; /* a gradient: the value whose real shape it has; LT_NONE: its own node's shape rule */
+    int32_t index;  /* edge, parameter or batch value */
+    int64_t offset; /* WORK, SAVED */
+    lt_val alias;   /* a view: the value whose memory this is, or LT_NONE */
+    lt_val
+        /* a gradient: the value whose real shape it has; LT_NONE: its own node's shape rule */
+        shape_of;
 } lt_slot;
 
 /** One kernel call. */
@@ -58,20 +64,22 @@ typedef struct lt_instr {
     const lt_op_def *def;
     const void *attr; /* in the graph's node */
     lt_pass pass;
-    int32_t node;     /* its node in the graph; for BACKWARD the forward node it differentiates */
-    bool again;       /* a recomputation */
-    uint32_t add;     /* LT_IN bits known here; a parameter's first writer of the step is decided at run time */
+    int32_t node; /* its node in the graph; for BACKWARD the forward node it differentiates */
+    bool again;   /* a recomputation */
+    uint32_t
+        /* LT_IN bits known here; a parameter's first writer of the step is decided at run time */
+        add;
     lt_val in[LT_MAX_IN], out[LT_MAX_OUT], dout[LT_MAX_OUT], din[LT_MAX_IN];
     size_t scratch_bytes;
     int64_t scratch_offset;
 } lt_instr;
 
 typedef struct lt_compiled {
-    lt_graph graph;     /* forward nodes first, then those of the backward part */
-    int32_t n_forward;  /* nodes of the forward part */
-    lt_vec slots;       /* lt_slot, one per value */
-    lt_vec forward;     /* lt_instr */
-    lt_vec backward;    /* lt_instr */
+    lt_graph graph;    /* forward nodes first, then those of the backward part */
+    int32_t n_forward; /* nodes of the forward part */
+    lt_vec slots;      /* lt_slot, one per value */
+    lt_vec forward;    /* lt_instr */
+    lt_vec backward;   /* lt_instr */
     int64_t forward_bytes, backward_bytes; /* workspace peaks */
     int64_t saved_bytes;
     bool reads_edge_in[LT_MAX_IN];   /* BACKWARD looks at that input */
@@ -88,11 +96,14 @@ void lt_compiled_destroy(lt_compiled *c);
 /** One line per instruction with places and bytes. */
 LT_NODISCARD lt_status lt_compiled_print(const lt_compiled *c, lt_buf *out);
 
-/** Who looks on: `fn` is called after a kernel whose output has a name (lt_name), on device memory. */
+/**
+ * Who looks on: `fn` is called after a kernel whose output has a name (lt_name), on device memory.
+ */
 typedef struct lt_tap {
     lt_status (*fn)(void *ctx, const char *block, const char *value, const lt_tensor *t);
     void *ctx;
-    /* NULL: nobody measures. After every kernel: its arguments and seconds (the CPU's wall clock; a GPU's issue time) */
+    /* NULL: nobody measures. After every kernel: its arguments and seconds (the CPU's wall
+       clock; a GPU's issue time) */
     void (*timed)(void *ctx, const char *block, const lt_op_args *a, lt_pass pass, double seconds);
 } lt_tap;
 
@@ -110,12 +121,14 @@ typedef struct lt_bindings {
     const lt_tensor *grad_param; /* [n_params] data NULL for frozen ones */
     const bool *grad_param_add;  /* [n_params] add to what is there (a later writer of the step) */
     unsigned char *work, *saved;
-    const lt_tap *tap;           /* may be NULL */
+    const lt_tap *tap; /* may be NULL */
 } lt_bindings;
 
 /**
  * Run a pass. out_shapes (may be NULL) [n_out]: the outputs' real tensors.
- * errors   LT_ERR_SHAPE when a real shape does not fit the capacity; a kernel's own, with block and op
+ * errors   LT_ERR_SHAPE when a real shape does not fit the capacity; a kernel's own, with block and
+ *          op
  */
-LT_NODISCARD lt_status lt_compiled_run(const lt_compiled *c, lt_pass pass, const lt_bindings *b, lt_tensor *out_shapes);
+LT_NODISCARD lt_status lt_compiled_run(const lt_compiled *c, lt_pass pass, const lt_bindings *b,
+                                       lt_tensor *out_shapes);
 #endif

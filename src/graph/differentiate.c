@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reverse-mode differentiation of a block's graph: one backward kernel (or a few nodes) per forward node, sum nodes where
+// Reverse-mode differentiation of a block's graph: one backward kernel (or a few nodes) per forward
+// node, sum nodes where
 // several gradients meet, always in the same order.
 #include "graph/differentiate.h"
 
@@ -20,7 +21,8 @@ lt_instr lt_instr_of(const lt_graph *g, int32_t node)
 
 lt_val lt_root(const lt_graph *g, lt_val v)
 {
-    while (v != LT_NONE && lt_value_at(g, v)->kind == LT_VALUE_NODE && lt_value_at(g, v)->node != LT_NONE) {
+    while (v != LT_NONE && lt_value_at(g, v)->kind == LT_VALUE_NODE &&
+           lt_value_at(g, v)->node != LT_NONE) {
         const lt_node *node = lt_node_at(g, lt_value_at(g, v)->node);
         if (!(node->def->flags & LT_OP_VIEW))
             break;
@@ -34,7 +36,8 @@ lt_status lt_slots_grow(lt_compiled *c)
     const int64_t old = c->slots.n;
     LT_TRY(lt_vec_resize(&c->slots, c->graph.values.n));
     for (int64_t i = old; i < c->slots.n; i++)
-        LT_AT(&c->slots, lt_slot, i) = (lt_slot){.alias = LT_NONE, .shape_of = LT_NONE, .offset = -1};
+        LT_AT(&c->slots, lt_slot, i) =
+            (lt_slot){.alias = LT_NONE, .shape_of = LT_NONE, .offset = -1};
     return LT_OK;
 }
 
@@ -64,8 +67,8 @@ static lt_val gradient_value(gradients *g, lt_val v, lt_place place, int32_t ind
     lt_tensor t = of->tensor;
     if (place == LT_PLACE_GRAD_PARAM && t.dtype != LT_F64)
         t.dtype = LT_F32;
-    const lt_val out =
-        lt_builder_value(g->b, &(lt_value){.kind = LT_VALUE_NODE, .index = index, .node = LT_NONE, .tensor = t});
+    const lt_val out = lt_builder_value(
+        g->b, &(lt_value){.kind = LT_VALUE_NODE, .index = index, .node = LT_NONE, .tensor = t});
     if (out == LT_NONE)
         return LT_NONE;
     g->b->status = lt_slots_grow(g->c);
@@ -106,8 +109,10 @@ static lt_status by_nodes(gradients *g, int32_t node_number, const lt_val *dout)
         if (node.in[i] == LT_NONE || din[i] == LT_NONE || !lt_value_needs_grad(g->b, node.in[i]))
             continue;
         if (lt_value_at(&g->c->graph, node.in[i])->kind == LT_VALUE_PARAM)
-            return LT_FAIL(LT_ERR_INTERNAL, "%s builds a parameter's gradient from nodes; it needs a backward kernel",
-                           node.def->name);
+            return LT_FAIL(
+                LT_ERR_INTERNAL,
+                "%s builds a parameter's gradient from nodes; it needs a backward kernel",
+                node.def->name);
         LT_TRY(add_contribution(g, node.in[i], din[i]));
     }
     return LT_OK;
@@ -178,9 +183,11 @@ static lt_status place_input_gradients(gradients *g)
         g->c->grad_edge_in[value.index] = true;
         lt_val d = g->sum[v];
         lt_slot *s = d == LT_NONE ? NULL : lt_slot_at(g->c, d);
-        const bool own = s && s->place != LT_PLACE_GRAD_OUT && s->place != LT_PLACE_GRAD_IN && lt_root(&g->c->graph, d) == d;
+        const bool own = s && s->place != LT_PLACE_GRAD_OUT && s->place != LT_PLACE_GRAD_IN &&
+                         lt_root(&g->c->graph, d) == d;
         if (d == LT_NONE)
-            return LT_FAIL(LT_ERR_INTERNAL, "block %s: input %d needs a gradient, but nothing depends on it",
+            return LT_FAIL(LT_ERR_INTERNAL,
+                           "block %s: input %d needs a gradient, but nothing depends on it",
                            g->opts->build.block_name, value.index);
         if (!own) {
             const int64_t from = g->c->graph.nodes.n;

@@ -6,7 +6,10 @@
 #include "graph/builder_impl.h"
 #include "graph/compile.h"
 
-/** c->graph holds the forward graph of b. Appends gradient values and nodes, fills c->backward and the slots of gradients. */
+/**
+ * c->graph holds the forward graph of b. Appends gradient values and nodes, fills c->backward and
+ * the slots of gradients.
+ */
 LT_NODISCARD lt_status lt_differentiate(lt_builder *b, const lt_compile_opts *opts, lt_compiled *c);
 /** A forward instruction of a node. */
 lt_instr lt_instr_of(const lt_graph *g, int32_t node);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where every value of a compiled block lives: given memory, the saved area, or an offset of a pass's workspace.
+// Where every value of a compiled block lives: given memory, the saved area, or an offset of a
+// pass's workspace.
 #include "graph/differentiate.h"
 #include "graph/pack.h"
 
@@ -33,7 +34,8 @@ static lt_status place_given(lt_compiled *c)
     for (int32_t i = 0; i < c->graph.n_edge_out; i++) {
         lt_slot *s = lt_slot_at(c, lt_root(&c->graph, c->graph.edge_out[i]));
         if (s->place == LT_PLACE_EDGE_OUT)
-            return LT_FAIL(LT_ERR_INTERNAL, "outputs %d and %d of a block are one value", s->index, i);
+            return LT_FAIL(LT_ERR_INTERNAL, "outputs %d and %d of a block are one value", s->index,
+                           i);
         s->place = LT_PLACE_EDGE_OUT;
         s->index = i;
     }
@@ -122,8 +124,8 @@ static lt_status pack_list(lt_compiled *c, lt_vec *list, lifetimes *l, int64_t *
             items[v] = (lt_pack_item){(int64_t)bytes_of(c, m), l->begin[v], l->end[v], 0};
     }
     for (int64_t k = 0; k < list->n; k++)
-        items[n_values + k] =
-            (lt_pack_item){(int64_t)LT_AT(list, lt_instr, k).scratch_bytes, lt_int(k), lt_int(k), 0};
+        items[n_values + k] = (lt_pack_item){(int64_t)LT_AT(list, lt_instr, k).scratch_bytes,
+                                             lt_int(k), lt_int(k), 0};
     const lt_status st = lt_pack(items, n, peak);
     for (int64_t v = 0; st == LT_OK && v < n_values; v++) {
         lt_slot *s = lt_slot_at(c, (lt_val)v);

@@ -29,15 +29,19 @@ typedef struct lt_run {
 
 /**
  * What infer, scratch, flops, forward and backward are called with.
- * An input or gradient that is not given is NULL. Tensors are contiguous. In `infer` only dtypes, shapes and attr may be read.
- * Index tensors have their host twin in tensor->host: kernels take counts from there and never wait for the device.
- * A parameter's gradient may have another dtype than the parameter (f32 for bf16): look at din[i]->dtype.
+ * An input or gradient that is not given is NULL. Tensors are contiguous. In `infer` only dtypes,
+ * shapes and attr may be read.
+ * Index tensors have their host twin in tensor->host: kernels take counts from there and never wait
+ * for the device.
+ * A parameter's gradient may have another dtype than the parameter (f32 for bf16): look at
+ * din[i]->dtype.
  */
 typedef struct lt_op_args {
     const lt_op_def *def;
     const void *attr;
     const lt_tensor *in[LT_MAX_IN];
-    lt_tensor *out[LT_MAX_OUT];        /* in backward: the saved outputs, NULL when not in backward_reads */
+    lt_tensor
+        *out[LT_MAX_OUT]; /* in backward: the saved outputs, NULL when not in backward_reads */
     const lt_tensor *dout[LT_MAX_OUT]; /* NULL: nobody gave that output a gradient (all zeros) */
     lt_tensor *din[LT_MAX_IN];         /* NULL: nobody asks */
     uint32_t add;                      /* bit i: add to din[i] instead of overwriting it */
@@ -53,11 +57,12 @@ typedef lt_status (*lt_kernel)(const lt_op_args *a);
 #define LT_INDEX LT_DTYPE_BIT(LT_I32)
 
 typedef enum lt_op_flags {
-    LT_OP_CHEAP = 1,               /* recompute rather than save (policy lean) */
-    LT_OP_VIEW = 2,                /* out[0] is in[0]'s memory under another shape; never launched */
-    LT_OP_MUST_SAVE = 4,           /* attention and the like: what skip_flash_attn_recompute keeps */
-    LT_OP_IN_PLACE = 8,            /* out[0] may share memory with in[0] when nobody reads that later */
-    LT_OP_YIELDS_IN_BACKWARD = 16, /* the loss: backward also writes out[0]; training has no forward of it */
+    LT_OP_CHEAP = 1,     /* recompute rather than save (policy lean) */
+    LT_OP_VIEW = 2,      /* out[0] is in[0]'s memory under another shape; never launched */
+    LT_OP_MUST_SAVE = 4, /* attention and the like: what skip_flash_attn_recompute keeps */
+    LT_OP_IN_PLACE = 8,  /* out[0] may share memory with in[0] when nobody reads that later */
+    LT_OP_YIELDS_IN_BACKWARD =
+        16, /* the loss: backward also writes out[0]; training has no forward of it */
 } lt_op_flags;
 
 struct lt_op_def {
@@ -66,12 +71,17 @@ struct lt_op_def {
     uint32_t dtypes;   /* LT_DTYPE_BIT set allowed for in[0] */
     uint32_t index_in; /* LT_IN bits: index inputs (i32), which never have a gradient */
     lt_status (*infer)(const lt_op_args *a);
-    lt_kernel forward[LT_N_BACKENDS], backward[LT_N_BACKENDS]; /* a missing CPU entry falls back to REF */
-    uint32_t backward_reads; /* LT_IN | LT_OUT bits that the backward kernel looks at */
-    /* instead of backward: the gradient built from other ops. dout[i] may be LT_NONE; set din[i] where it needs one */
+    lt_kernel forward[LT_N_BACKENDS],
+        backward[LT_N_BACKENDS]; /* a missing CPU entry falls back to REF */
+    uint32_t backward_reads;     /* LT_IN | LT_OUT bits that the backward kernel looks at */
+    /* instead of backward: the gradient built from other ops. dout[i] may be LT_NONE; set din[i]
+       where it needs one */
     lt_status (*grad)(lt_builder *b, const lt_node *node, const lt_val *dout, lt_val *din);
-    size_t (*scratch)(const lt_op_args *a, lt_pass pass); /* NULL: none. From shapes alone; must not shrink as shapes grow */
-    int64_t (*flops)(const lt_op_args *a); /* forward, model FLOPs (multiply and add apart); NULL: not counted */
+    size_t (*scratch)(
+        const lt_op_args *a,
+        lt_pass pass); /* NULL: none. From shapes alone; must not shrink as shapes grow */
+    int64_t (*flops)(
+        const lt_op_args *a); /* forward, model FLOPs (multiply and add apart); NULL: not counted */
     uint32_t flags;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy packing by size: within a few per cent of the lower bound on transformer blocks, and simple to reason about.
+// Greedy packing by size: within a few per cent of the lower bound on transformer blocks, and
+// simple to reason about.
 #include "graph/pack.h"
 
 #include "base/memory.h"

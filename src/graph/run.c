@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a pass of a compiled block on real sizes: shape rules again, addresses from the layout, then kernel after kernel.
+// Running a pass of a compiled block on real sizes: shape rules again, addresses from the layout,
+// then kernel after kernel.
 #include "base/log.h"
 #include "graph/compile.h"
 #include "graph/differentiate.h"
@@ -19,8 +20,9 @@ static lt_status check_fits(const frame *f, lt_val v)
     const lt_value *value = lt_value_at(&f->c->graph, v);
     if (lt_tensor_bytes(&f->t[v]) <= lt_tensor_bytes(&value->tensor))
         return LT_OK;
-    return LT_FAIL(LT_ERR_SHAPE, "block %s: value %d is %s, more than the plan's %s", f->b->block_name, v,
-                   lt_shape_print(&f->t[v]).s, lt_shape_print(&value->tensor).s);
+    return LT_FAIL(LT_ERR_SHAPE, "block %s: value %d is %s, more than the plan's %s",
+                   f->b->block_name, v, lt_shape_print(&f->t[v]).s,
+                   lt_shape_print(&value->tensor).s);
 }
 
 static lt_status given_shapes(frame *f)
@@ -39,7 +41,8 @@ static lt_status given_shapes(frame *f)
     return LT_OK;
 }
 
-// A node's shape rule, once its inputs are known. Gradients get their shape from the value that they belong to.
+// A node's shape rule, once its inputs are known. Gradients get their shape from the value that
+// they belong to.
 static lt_status node_shapes(frame *f, int32_t number)
 {
     const lt_node *node = lt_node_at(&f->c->graph, number);
@@ -161,7 +164,10 @@ static lt_status launch(const frame *f, const lt_instr *x)
                         .stream = f->b->stream,
                         .scratch = x->scratch_bytes ? f->b->work + x->scratch_offset : NULL,
                         .scratch_bytes = x->scratch_bytes};
-    lt_op_args a = {.def = x->def, .attr = x->attr, .run = &run, .add = x->pass == LT_BACKWARD ? add_bits(f, x) : 0};
+    lt_op_args a = {.def = x->def,
+                    .attr = x->attr,
+                    .run = &run,
+                    .add = x->pass == LT_BACKWARD ? add_bits(f, x) : 0};
     for (int i = 0; i < LT_MAX_IN; i++) {
         a.in[i] = x->in[i] == LT_NONE ? NULL : &f->t[x->in[i]];
         a.din[i] = x->din[i] == LT_NONE ? NULL : &f->t[x->din[i]];
@@ -183,7 +189,8 @@ static lt_status run_frame(frame *f, lt_pass pass, lt_tensor *out_shapes)
         const lt_instr *x = &LT_AT(list, lt_instr, k);
         const lt_status st = launch(f, x);
         if (st != LT_OK) {
-            lt_error_note("block %s, %s of op %s", f->b->block_name, pass == LT_FORWARD ? "forward" : "backward", x->def->name);
+            lt_error_note("block %s, %s of op %s", f->b->block_name,
+                          pass == LT_FORWARD ? "forward" : "backward", x->def->name);
             return st;
         }
     }
@@ -192,11 +199,13 @@ static lt_status run_frame(frame *f, lt_pass pass, lt_tensor *out_shapes)
     return LT_OK;
 }
 
-lt_status lt_compiled_run(const lt_compiled *c, lt_pass pass, const lt_bindings *b, lt_tensor *out_shapes)
+lt_status lt_compiled_run(const lt_compiled *c, lt_pass pass, const lt_bindings *b,
+                          lt_tensor *out_shapes)
 {
     const int64_t n = c->graph.values.n;
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (sizeof(lt_tensor) + sizeof(bool)), "tensors of a block"));
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (sizeof(lt_tensor) + sizeof(bool)),
+                        "tensors of a block"));
     frame f = {.c = c, .b = b, .t = memory, .known = (bool *)((lt_tensor *)memory + n)};
     const lt_status st = run_frame(&f, pass, out_shapes);
     lt_mem_free(memory);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block keeps for its backward, and what it computes again: forward nodes are cloned into the backward part right
+// What a block keeps for its backward, and what it computes again: forward nodes are cloned into
+// the backward part right
 // before their first reader.
 #include "graph/differentiate.h"
 
@@ -130,12 +131,17 @@ lt_status lt_choose_saved(lt_builder *b, const lt_compile_opts *opts, lt_compile
     int64_t n = 0;
     for (int64_t v = 0; v < c->graph.values.n; v++) {
         const lt_value *value = lt_value_at(&c->graph, (lt_val)v);
-        const bool later = value->kind == LT_VALUE_NODE && (value->node == LT_NONE || value->node >= c->n_forward);
+        const bool later =
+            value->kind == LT_VALUE_NODE && (value->node == LT_NONE || value->node >= c->n_forward);
         if (!later)
             n = v + 1;
     }
-    saver s = {.b = b, .c = c, .n_values = n, .list = LT_VEC_OF(lt_instr),
-               .policy = c->yields ? LT_FULL : opts->policy, .keep_attention = opts->keep_attention && !c->yields};
+    saver s = {.b = b,
+               .c = c,
+               .n_values = n,
+               .list = LT_VEC_OF(lt_instr),
+               .policy = c->yields ? LT_FULL : opts->policy,
+               .keep_attention = opts->keep_attention && !c->yields};
     void *again = NULL;
     LT_TRY(lt_mem_alloc(&again, (size_t)n * sizeof(lt_val), "recomputed values"));
     s.again = again;

@@ -94,17 +94,23 @@ static lt_status check_patterns(const maker *m, const lt_log *log)
     lt_vec paths = LT_VEC_OF(const char *);
     lt_status st = lt_model_modules(m->model, &paths);
     if (st == LT_OK)
-        st = lt_patterns_check_use("parallel.fsdp_plan.apply_modules", m->patterns, m->n, paths.data, paths.n, log);
+        st = lt_patterns_check_use("parallel.fsdp_plan.apply_modules", m->patterns, m->n,
+                                   paths.data, paths.n, log);
     lt_vec_deinit(&paths);
     return st;
 }
 
-lt_status lt_units_create(const lt_model *model, const char *const *patterns, int64_t n, const lt_log *log, lt_units **out)
+lt_status lt_units_create(const lt_model *model, const char *const *patterns, int64_t n,
+                          const lt_log *log, lt_units **out)
 {
     lt_arena *arena = NULL;
     void *memory = NULL;
     LT_TRY(lt_arena_create(&arena, "units"));
-    maker m = {.model = model, .patterns = patterns, .n = n, .arena = arena, .names = LT_VEC_OF(const char *)};
+    maker m = {.model = model,
+               .patterns = patterns,
+               .n = n,
+               .arena = arena,
+               .names = LT_VEC_OF(const char *)};
     lt_units *units = NULL;
     lt_status st;
     LT_TRY_GOTO(st, lt_arena_take(arena, sizeof(lt_units), &memory), done);

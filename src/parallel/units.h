@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units: parameters that are gathered, reduced and updated together, as the YAML's module patterns say.
+// Units: parameters that are gathered, reduced and updated together, as the YAML's module patterns
+// say.
 #ifndef LT_PARALLEL_UNITS_H
 #define LT_PARALLEL_UNITS_H
 
@@ -20,13 +21,14 @@ typedef struct lt_units {
 } lt_units;
 
 /**
- * Each parameter belongs to the longest module path that holds it and that a pattern matches; the rest to the root unit.
+ * Each parameter belongs to the longest module path that holds it and that a pattern matches; the
+ * rest to the root unit.
  * Frozen and unused parameters are in units too.
  * source   spec/parallelism-memory.md 2.1
  * in       patterns[0..n), ignored[0..n_ignored) of fsdp_plan; both may be empty; log may be NULL
  * errors   LT_ERR_CONFIG when patterns are given and none matches
  */
-LT_NODISCARD lt_status lt_units_create(const lt_model *model, const char *const *patterns, int64_t n, const lt_log *log,
-                                       lt_units **out);
+LT_NODISCARD lt_status lt_units_create(const lt_model *model, const char *const *patterns,
+                                       int64_t n, const lt_log *log, lt_units **out);
 void lt_units_destroy(lt_units *units);
 #endif

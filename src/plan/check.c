@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker: proves from waits, queues, offsets and accesses alone that no order the queues allow can race.
+// The checker: proves from waits, queues, offsets and accesses alone that no order the queues allow
+// can race.
 //
-// It walks a section in list order and keeps, for every piece of memory, who wrote it last and who read it since. Each access
-// must come after those: by induction it then comes after all that went before, so n actions need no n^2 pairs. What comes after
+// It walks a section in list order and keeps, for every piece of memory, who wrote it last and who
+// read it since. Each access
+// must come after those: by induction it then comes after all that went before, so n actions need
+// no n^2 pairs. What comes after
 // what is a clock per action: the latest action of each queue that is done when it starts.
 #include "plan/program.h"
 
@@ -19,15 +22,17 @@ typedef struct user {
 // Bytes with one history.
 typedef struct piece {
     int64_t begin, end;
-    user writer, reader[LT_N_QUEUES]; /* since the writer; a queue's earlier readers are before its last */
+    /* since the writer; a queue's earlier readers are before its last */
+    user writer, reader[LT_N_QUEUES];
 } piece;
 
 typedef struct checker {
     const lt_program *p;
     const lt_section *s;
     clock_row *clock; /* [actions of the section] */
-    int64_t *base;    /* [buffers] where its memory begins: the step pool at 0, all others behind it, one by one */
-    lt_vec pieces;    /* sorted, disjoint; what nobody has touched is not there */
+    /* [buffers] where its memory begins: the step pool at 0, all others behind it, one by one */
+    int64_t *base;
+    lt_vec pieces; /* sorted, disjoint; what nobody has touched is not there */
 } checker;
 
 static const user nobody = {LT_NONE, LT_NONE};
@@ -68,7 +73,9 @@ static lt_status set_clocks(checker *c)
         for (int32_t k = 0; k < a->n_wait; k++) {
             const int32_t w = LT_AT(&c->p->waits, int32_t, a->wait + k);
             if (w < c->s->begin || w >= i)
-                return LT_FAIL(LT_ERR_INTERNAL, "action %d waits for action %d, which is not before it in its section", i, w);
+                return LT_FAIL(
+                    LT_ERR_INTERNAL,
+                    "action %d waits for action %d, which is not before it in its section", i, w);
             const clock_row other = clock_after(c, w);
             take_over(r, &other);
         }
@@ -120,16 +127,21 @@ static lt_status check_order(const checker *c, user earlier, user now)
         return LT_OK;
     const lt_action *a = lt_action_at(c->p, earlier.action), *b = lt_action_at(c->p, now.action);
     if (earlier.action == now.action)
-        return LT_FAIL(LT_ERR_INTERNAL, "action %d (%s) uses %s and %s, which share bytes", now.action, lt_action_name(b->kind),
-                       lt_buffer_name(c->p, earlier.buffer).s, lt_buffer_name(c->p, now.buffer).s);
+        return LT_FAIL(LT_ERR_INTERNAL, "action %d (%s) uses %s and %s, which share bytes",
+                       now.action, lt_action_name(b->kind), lt_buffer_name(c->p, earlier.buffer).s,
+                       lt_buffer_name(c->p, now.buffer).s);
     if (is_before(c, earlier.action, now.action))
         return LT_OK;
-    return LT_FAIL(LT_ERR_INTERNAL, "actions %d (%s on %s) and %d (%s on %s) may run at once, and both touch %s / %s", earlier.action,
-                   lt_action_name(a->kind), lt_queue_name(a->queue), now.action, lt_action_name(b->kind), lt_queue_name(b->queue),
-                   lt_buffer_name(c->p, earlier.buffer).s, lt_buffer_name(c->p, now.buffer).s);
+    return LT_FAIL(
+        LT_ERR_INTERNAL,
+        "actions %d (%s on %s) and %d (%s on %s) may run at once, and both touch %s / %s",
+        earlier.action, lt_action_name(a->kind), lt_queue_name(a->queue), now.action,
+        lt_action_name(b->kind), lt_queue_name(b->queue), lt_buffer_name(c->p, earlier.buffer).s,
+        lt_buffer_name(c->p, now.buffer).s);
 }
 
-// What is read was put there, by something of this step that nothing has overwritten: the state apart, which outlives steps.
+// What is read was put there, by something of this step that nothing has overwritten: the state
+// apart, which outlives steps.
 static lt_status check_contents(const checker *c, user writer, user now)
 {
     const lt_buffer_kind kind = lt_buffer_at(c->p, now.buffer)->kind;
@@ -138,13 +150,15 @@ static lt_status check_contents(const checker *c, user writer, user now)
     if (writer.action == LT_NONE && from_before)
         return LT_OK;
     if (writer.action == LT_NONE)
-        return LT_FAIL(LT_ERR_INTERNAL, "action %d (%s) reads %s, which nothing before it has written", now.action,
+        return LT_FAIL(LT_ERR_INTERNAL,
+                       "action %d (%s) reads %s, which nothing before it has written", now.action,
                        lt_action_name(reader->kind), lt_buffer_name(c->p, now.buffer).s);
     const lt_action *by = lt_action_at(c->p, writer.action);
     if (writer.buffer == now.buffer && by->kind != LT_ACT_FREE)
         return LT_OK;
-    return LT_FAIL(LT_ERR_INTERNAL, "action %d (%s) reads %s, but action %d (%s) has put %s there", now.action,
-                   lt_action_name(reader->kind), lt_buffer_name(c->p, now.buffer).s, writer.action, lt_action_name(by->kind),
+    return LT_FAIL(LT_ERR_INTERNAL, "action %d (%s) reads %s, but action %d (%s) has put %s there",
+                   now.action, lt_action_name(reader->kind), lt_buffer_name(c->p, now.buffer).s,
+                   writer.action, lt_action_name(by->kind),
                    by->kind == LT_ACT_FREE ? "nothing" : lt_buffer_name(c->p, writer.buffer).s);
 }
 
@@ -189,7 +203,8 @@ static lt_status fill_gaps(checker *c, int64_t begin, int64_t end)
 static lt_status check_access(checker *c, int32_t action, lt_access x)
 {
     const lt_buffer *b = lt_buffer_at(c->p, x.buffer);
-    const int64_t begin = c->base[x.buffer] + (b->kind <= LT_BUF_NORM ? b->offset : 0), end = begin + b->bytes;
+    const int64_t begin = c->base[x.buffer] + (b->kind <= LT_BUF_NORM ? b->offset : 0),
+                  end = begin + b->bytes;
     const user now = {action, x.buffer};
     if (b->bytes == 0)
         return LT_OK;
@@ -217,7 +232,8 @@ static lt_status check_access(checker *c, int32_t action, lt_access x)
 static lt_status check_section(checker *c)
 {
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)(c->s->end - c->s->begin) * sizeof(clock_row), "clocks of actions"));
+    LT_TRY(lt_mem_alloc(&memory, (size_t)(c->s->end - c->s->begin) * sizeof(clock_row),
+                        "clocks of actions"));
     c->clock = memory;
     lt_vec_clear(&c->pieces);
     lt_status st = set_clocks(c);
@@ -248,13 +264,14 @@ static lt_status check_long_life(const lt_program *p, int32_t number)
     for (int32_t o = 0; o < p->buffers.n; o++) {
         const lt_buffer *y = lt_buffer_at(p, o);
         if (o != number && y->kind <= LT_BUF_NORM && y->begin >= 0 && share_bytes(x, y))
-            return LT_FAIL(LT_ERR_INTERNAL, "%s lies on %s, which lives all step long", lt_buffer_name(p, o).s,
-                           lt_buffer_name(p, number).s);
+            return LT_FAIL(LT_ERR_INTERNAL, "%s lies on %s, which lives all step long",
+                           lt_buffer_name(p, o).s, lt_buffer_name(p, number).s);
     }
     return LT_OK;
 }
 
-// What one section leaves in the step pool for another must not be overwritten: only scalars and norm may live across.
+// What one section leaves in the step pool for another must not be overwritten: only scalars and
+// norm may live across.
 static lt_status check_borders(const lt_program *p)
 {
     for (int32_t b = 0; b < p->buffers.n; b++) {
@@ -267,8 +284,8 @@ static lt_status check_borders(const lt_program *p)
         }
         for (int s = 0; s < LT_N_SECTIONS; s++)
             if (x->begin < p->section[s].begin && x->end >= p->section[s].begin)
-                return LT_FAIL(LT_ERR_INTERNAL, "%s is alive at the border before section %s", lt_buffer_name(p, b).s,
-                               p->section[s].name);
+                return LT_FAIL(LT_ERR_INTERNAL, "%s is alive at the border before section %s",
+                               lt_buffer_name(p, b).s, p->section[s].name);
     }
     return LT_OK;
 }
@@ -276,7 +293,8 @@ static lt_status check_borders(const lt_program *p)
 static lt_status set_bases(checker *c)
 {
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)c->p->buffers.n * sizeof(int64_t), "addresses of buffers"));
+    LT_TRY(
+        lt_mem_alloc(&memory, (size_t)c->p->buffers.n * sizeof(int64_t), "addresses of buffers"));
     c->base = memory;
     int64_t top = 0;
     for (int64_t b = 0; b < c->p->buffers.n; b++) {

@@ -18,11 +18,13 @@ typedef struct world {
 
 static world open_world(void)
 {
-    static const char *const patterns[] = {"model.language_model.layers.{*}", "model.visual.blocks.{*}"};
+    static const char *const patterns[] = {"model.language_model.layers.{*}",
+                                           "model.visual.blocks.{*}"};
     lt_model_config config;
     lt_policy policy[128] = {LT_KEEP};
     world w = {0};
-    assert_ok(lt_model_config_parse(lt_qwen_odd_config, strlen(lt_qwen_odd_config), "odd", NULL, &config));
+    assert_ok(lt_model_config_parse(lt_qwen_odd_config, strlen(lt_qwen_odd_config), "odd", NULL,
+                                    &config));
     assert_ok(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w.model));
     assert_ok(lt_units_create(w.model, patterns, 2, NULL, &w.units));
     assert_ok(lt_state_layout_create(w.model, w.units, LT_F32, true, &w.state));
@@ -79,7 +81,7 @@ static void every_wait_is_needed(void **state)
 
 typedef struct oracle {
     const lt_program *p;
-    bool *before; /* [actions, actions] */
+    bool *before;  /* [actions, actions] */
     int32_t *last; /* [grains] access that wrote last, or LT_NONE */
     int64_t grains;
 } oracle;
@@ -106,7 +108,8 @@ static bool in_pool(const lt_buffer *b)
 
 static bool meet(const lt_buffer *a, const lt_buffer *b)
 {
-    return in_pool(a) && in_pool(b) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    return in_pool(a) && in_pool(b) && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
 }
 
 static lt_access access_at(const lt_program *p, const lt_action *a, int32_t k)
@@ -121,13 +124,15 @@ static bool pair_races(const oracle *o, int64_t i, int64_t j)
         for (int32_t y = i == j ? x + 1 : 0; y < b->n_access; y++) {
             const lt_access u = access_at(o->p, a, x), v = access_at(o->p, b, y);
             const bool together = meet(lt_buffer_at(o->p, u.buffer), lt_buffer_at(o->p, v.buffer));
-            if (together && (i == j || ((u.write || v.write) && !o->before[i * o->p->actions.n + j])))
+            if (together &&
+                (i == j || ((u.write || v.write) && !o->before[i * o->p->actions.n + j])))
                 return true;
         }
     return false;
 }
 
-// Reads find what their own buffer's last writer left. Works on list order, which the races above make binding.
+// Reads find what their own buffer's last writer left. Works on list order, which the races above
+// make binding.
 static bool reads_something_else(oracle *o, const lt_section *s)
 {
     for (int64_t g = 0; g < o->grains; g++)
@@ -137,8 +142,10 @@ static bool reads_something_else(oracle *o, const lt_section *s)
         for (int32_t k = 0; k < a->n_access; k++) {
             const lt_access x = access_at(o->p, a, k);
             const lt_buffer *b = lt_buffer_at(o->p, x.buffer);
-            for (int64_t g = b->offset / GRAIN; in_pool(b) && g < (b->offset + b->bytes + GRAIN - 1) / GRAIN; g++) {
-                if (!x.write && o->last[g] != x.buffer && !(b->kind == LT_BUF_SCALARS && o->last[g] == LT_NONE))
+            for (int64_t g = b->offset / GRAIN;
+                 in_pool(b) && g < (b->offset + b->bytes + GRAIN - 1) / GRAIN; g++) {
+                if (!x.write && o->last[g] != x.buffer &&
+                    !(b->kind == LT_BUF_SCALARS && o->last[g] == LT_NONE))
                     return true;
                 o->last[g] = x.write ? (a->kind == LT_ACT_FREE ? LT_NONE : x.buffer) : o->last[g];
             }
@@ -160,7 +167,9 @@ static bool is_sound(oracle *o)
     }
     for (int64_t x = 0; x < p->buffers.n; x++) // the scalars and the norm live through all sections
         for (int64_t y = 0; y < p->buffers.n; y++)
-            if (x != y && (lt_buffer_at(p, x)->kind == LT_BUF_SCALARS || lt_buffer_at(p, x)->kind == LT_BUF_NORM) &&
+            if (x != y &&
+                (lt_buffer_at(p, x)->kind == LT_BUF_SCALARS ||
+                 lt_buffer_at(p, x)->kind == LT_BUF_NORM) &&
                 meet(lt_buffer_at(p, x), lt_buffer_at(p, y)))
                 return false;
     return true;
@@ -179,7 +188,8 @@ static void moved_buffers_are_judged_like_trying_all_pairs(void **state)
     int sound = 0;
     uint64_t draws = 0;
     for (int move = 0; move < MOVES; move++) {
-        lt_buffer *b = &LT_AT(&w.p->buffers, lt_buffer, (int64_t)(lt_uniform(3, draws++) * (double)w.p->buffers.n));
+        lt_buffer *b = &LT_AT(&w.p->buffers, lt_buffer,
+                              (int64_t)(lt_uniform(3, draws++) * (double)w.p->buffers.n));
         if (!in_pool(b) || b->begin < 0)
             continue;
         const int64_t was = b->offset;
@@ -200,7 +210,8 @@ static void a_read_of_what_nobody_wrote_is_named(void **state)
 {
     (void)state;
     world w = open_world();
-    for (int64_t i = 0; i < w.p->accesses.n; i++) { // the vision tower's first output is never written
+    // the vision tower's first output is never written
+    for (int64_t i = 0; i < w.p->accesses.n; i++) {
         lt_access *x = &LT_AT(&w.p->accesses, lt_access, i);
         const lt_buffer *b = lt_buffer_at(w.p, x->buffer);
         if (b->kind == LT_BUF_EDGE && x->write) {

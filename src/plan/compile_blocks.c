@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One compiled block per kind, input shapes, gradients and policy: layers that differ only in parameters share it.
+// One compiled block per kind, input shapes, gradients and policy: layers that differ only in
+// parameters share it.
 #include "plan/compile_blocks.h"
 
 #include "op/add.h"
@@ -42,8 +43,8 @@ static bool same_key(const block_key *a, const block_key *b)
     if (a->kind != b->kind || a->policy != b->policy)
         return false;
     for (int32_t i = 0; i < a->kind->n_in; i++)
-        if (!lt_same_shape(&a->edge_in[i], &b->edge_in[i]) || a->edge_in[i].dtype != b->edge_in[i].dtype ||
-            a->edge_needs[i] != b->edge_needs[i])
+        if (!lt_same_shape(&a->edge_in[i], &b->edge_in[i]) ||
+            a->edge_in[i].dtype != b->edge_in[i].dtype || a->edge_needs[i] != b->edge_needs[i])
             return false;
     for (int32_t i = 0; i < a->kind->n_out; i++)
         if (a->out_has_grad[i] != b->out_has_grad[i])
@@ -94,7 +95,8 @@ static lt_status compile_one(lt_program *p, const block_key *key, lt_compiled **
     return lt_vec_push(&p->owned, out);
 }
 
-static lt_status compile_block(lt_program *p, lt_policy policy, const bool *needs, int32_t i, lt_arena *arena, lt_vec *keys)
+static lt_status compile_block(lt_program *p, lt_policy policy, const bool *needs, int32_t i,
+                               lt_arena *arena, lt_vec *keys)
 {
     const lt_model *m = p->opts.model;
     const lt_block *block = &m->blocks[i];

@@ -9,7 +9,8 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     lt_buffer_text out;
     const lt_buffer *b = lt_buffer_at(p, buffer);
     const lt_model *m = p->opts.model;
-    const char *block = b->kind >= LT_BUF_EDGE && b->kind <= LT_BUF_WORK ? m->blocks[b->a].name : "";
+    const char *block =
+        b->kind >= LT_BUF_EDGE && b->kind <= LT_BUF_WORK ? m->blocks[b->a].name : "";
     const char *unit = b->kind >= LT_BUF_VALUES ? p->opts.units->units[b->a].name : "";
     if (b->kind >= LT_BUF_VALUES && *unit == 0)
         unit = "the root unit";
@@ -36,7 +37,8 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
         (void)snprintf(out.s, sizeof out.s, "gradient norm");
         break;
     case LT_BUF_RESULT:
-        (void)snprintf(out.s, sizeof out.s, "result %s", b->a == LT_NONE ? "gradient norm" : m->blocks[b->a].name);
+        (void)snprintf(out.s, sizeof out.s, "result %s",
+                       b->a == LT_NONE ? "gradient norm" : m->blocks[b->a].name);
         break;
     case LT_BUF_VALUES:
         (void)snprintf(out.s, sizeof out.s, "parameters of %s", unit);
@@ -67,7 +69,8 @@ static lt_status print_subject(const lt_program *p, const lt_action *a, lt_buf *
         return lt_buf_printf(out, " %s", *unit ? unit : "(root)");
     }
     case LT_ACT_ADD:
-        return lt_buf_printf(out, " %s += %s", lt_buffer_name(p, a->subject).s, lt_buffer_name(p, a->other).s);
+        return lt_buf_printf(out, " %s += %s", lt_buffer_name(p, a->subject).s,
+                             lt_buffer_name(p, a->other).s);
     case LT_ACT_COPY:
     case LT_ACT_FREE:
         return lt_buf_printf(out, " %s", lt_buffer_name(p, a->subject).s);
@@ -82,14 +85,16 @@ static lt_status print_subject(const lt_program *p, const lt_action *a, lt_buf *
 static lt_status print_action(const lt_program *p, int32_t i, lt_buf *out)
 {
     const lt_action *a = lt_action_at(p, i);
-    LT_TRY(lt_buf_printf(out, "%5d %-8s %-8s", i, lt_queue_name(a->queue), lt_action_name(a->kind)));
+    LT_TRY(
+        lt_buf_printf(out, "%5d %-8s %-8s", i, lt_queue_name(a->queue), lt_action_name(a->kind)));
     LT_TRY(print_subject(p, a, out));
     if (a->bytes > 0)
         LT_TRY(lt_buf_printf(out, "  %lld B", (long long)a->bytes));
     if (a->flops > 0)
         LT_TRY(lt_buf_printf(out, "  %.3f GFLOP", (double)a->flops * 1e-9));
     for (int32_t k = 0; k < a->n_wait; k++)
-        LT_TRY(lt_buf_printf(out, "%s%d", k ? " " : "  waits ", LT_AT(&p->waits, int32_t, a->wait + k)));
+        LT_TRY(lt_buf_printf(out, "%s%d", k ? " " : "  waits ",
+                             LT_AT(&p->waits, int32_t, a->wait + k)));
     return lt_buf_text(out, "\n");
 }
 
@@ -97,7 +102,8 @@ lt_status lt_program_print(const lt_program *p, lt_buf *out)
 {
     LT_TRY(lt_buf_printf(out, "step pool %lld bytes; capacity:", (long long)p->step_bytes));
     for (int e = 0; e < LT_N_EXTENTS; e++)
-        LT_TRY(lt_buf_printf(out, " %s %lld", lt_extent_name((lt_extent)e), (long long)p->opts.capacity.n[e]));
+        LT_TRY(lt_buf_printf(out, " %s %lld", lt_extent_name((lt_extent)e),
+                             (long long)p->opts.capacity.n[e]));
     LT_TRY(lt_buf_text(out, "\n"));
     for (int s = 0; s < LT_N_SECTIONS; s++) {
         LT_TRY(lt_buf_printf(out, "%s:\n", p->section[s].name));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program compiler: which actions a step has, in which order, on which queue, and what memory each touches.
+// The program compiler: which actions a step has, in which order, on which queue, and what memory
+// each touches.
 #include "plan/program.h"
 
-#include "graph/pack.h"
 #include "op/adamw.h"
 #include "plan/compile_blocks.h"
+#include "plan/memory.h"
 #include "plan/waits.h"
 
 const char *lt_action_name(lt_action_kind kind)
@@ -32,11 +33,12 @@ typedef struct maker {
     int32_t *grads, *moments;
     bool *gathered;  /* [n_units] in this micro-batch */
     int32_t *writer; /* [n_units] the block whose backward is the last to write its gradients */
-    int32_t *order; /* units in order of first use */
+    int32_t *order;  /* units in order of first use */
     int32_t n_order;
 } maker;
 
-static lt_status new_buffer(maker *k, lt_buffer_kind kind, int32_t a, int32_t b, int64_t bytes, int32_t *out)
+static lt_status new_buffer(maker *k, lt_buffer_kind kind, int32_t a, int32_t b, int64_t bytes,
+                            int32_t *out)
 {
     const lt_buffer buffer = {.kind = kind, .a = a, .b = b, .bytes = bytes, .begin = -1, .end = -1};
     LT_TRY(lt_vec_push(&k->p->buffers, &buffer));
@@ -111,7 +113,8 @@ static lt_status gather_for(maker *k, int32_t block)
         LT_TRY(gather(k, unit));
         reach = (int32_t)lt_max_i64(reach, place_in_order(k, unit));
     }
-    for (int32_t i = 1; reach >= 0 && i <= k->p->opts.forward_prefetch && reach + i < k->n_order; i++)
+    for (int32_t i = 1; reach >= 0 && i <= k->p->opts.forward_prefetch && reach + i < k->n_order;
+         i++)
         LT_TRY(gather(k, k->order[reach + i]));
     return LT_OK;
 }
@@ -151,7 +154,8 @@ static lt_status new_edge(maker *k, int32_t block, int32_t output)
 {
     const lt_graph *g = &k->p->compiled[block]->graph;
     const size_t bytes = lt_tensor_bytes(&LT_AT(&g->values, lt_value, g->edge_out[output]).tensor);
-    return new_buffer(k, LT_BUF_EDGE, block, output, (int64_t)bytes, &k->p->edge_buffer[block * LT_MAX_OUT + output]);
+    return new_buffer(k, LT_BUF_EDGE, block, output, (int64_t)bytes,
+                      &k->p->edge_buffer[block * LT_MAX_OUT + output]);
 }
 
 static lt_status forward(maker *k, int32_t block)
@@ -177,7 +181,8 @@ static lt_status forward(maker *k, int32_t block)
     return work(k, block, c->forward_bytes);
 }
 
-// The gradients that consumers gave an output meet in the first of them, in the order in which they were made.
+// The gradients that consumers gave an output meet in the first of them, in the order in which they
+// were made.
 static lt_status meet(maker *k, int32_t block, int32_t output)
 {
     lt_program *p = k->p;
@@ -227,7 +232,8 @@ static lt_status backward(maker *k, int32_t block, bool *written)
     for (int32_t i = 0; i < b->kind->n_in; i++) {
         if (!c->grad_edge_in[i])
             continue;
-        const lt_tensor *t = &LT_AT(&c->graph.values, lt_value, i).tensor; // edges are the first values
+        // edges are the first values
+        const lt_tensor *t = &LT_AT(&c->graph.values, lt_value, i).tensor;
         int32_t *buffer = &p->grad_buffer[block * LT_MAX_IN + i];
         LT_TRY(new_buffer(k, LT_BUF_GRAD, block, i, (int64_t)lt_tensor_bytes(t), buffer));
         LT_TRY(touch(k, *buffer, true));
@@ -252,11 +258,13 @@ static bool unit_trains(const maker *k, int32_t unit)
     return false;
 }
 
-// The last backward that writes into a unit is that of the earliest block, in forward order, that reads one of its parameters.
+// The last backward that writes into a unit is that of the earliest block, in forward order, that
+// reads one of its parameters.
 static void find_last_writers(maker *k)
 {
     for (int32_t b = k->m->n_blocks - 1; b >= 0; b--)
-        for (int32_t i = 0; lt_program_uses(k->p, b) && k->needs[b] && i < k->m->blocks[b].kind->n_params; i++)
+        for (int32_t i = 0;
+             lt_program_uses(k->p, b) && k->needs[b] && i < k->m->blocks[b].kind->n_params; i++)
             if (k->p->compiled[b]->grad_param[i])
                 k->writer[k->p->opts.units->of_param[k->m->blocks[b].params[i]]] = b;
 }
@@ -288,7 +296,8 @@ static lt_status copy_batch(maker *k)
             const lt_value *value = &LT_AT(&p->compiled[b]->graph.values, lt_value, v);
             if (value->kind != LT_VALUE_BATCH || p->batch_buffer[value->index] != LT_NONE)
                 continue;
-            LT_TRY(new_buffer(k, LT_BUF_BATCH, value->index, 0, (int64_t)lt_tensor_bytes(&value->tensor),
+            LT_TRY(new_buffer(k, LT_BUF_BATCH, value->index, 0,
+                              (int64_t)lt_tensor_bytes(&value->tensor),
                               &p->batch_buffer[value->index]));
             LT_TRY(copy_in(k, p->batch_buffer[value->index]));
         }
@@ -325,7 +334,8 @@ static lt_status backward_part(maker *k)
     }
     for (int32_t i = 0; st == LT_OK && i < k->m->n_params; i++)
         if (k->m->params[i].trainable && !written[i])
-            st = LT_FAIL(LT_ERR_INTERNAL, "parameter %s is trainable, but no block's backward writes its gradient",
+            st = LT_FAIL(LT_ERR_INTERNAL,
+                         "parameter %s is trainable, but no block's backward writes its gradient",
                          k->m->params[i].name);
     lt_mem_free(memory);
     return st;
@@ -348,7 +358,8 @@ static lt_status micro(maker *k)
     if (k->p->opts.reshard_after_forward)
         for (int32_t u = 0; u < k->p->opts.units->n_units; u++)
             k->gathered[u] = false;
-    // The loss reads the head, so it is gathered here; other units again only where they were given up.
+    // The loss reads the head, so it is gathered here; other units again only where they were given
+    // up.
     for (int32_t b = k->m->n_blocks - 1; b >= 0; b--)
         if (lt_program_uses(k->p, b) && (k->needs[b] || k->m->blocks[b].role == LT_BLOCK_LOSS))
             LT_TRY(gather_for(k, b));
@@ -370,7 +381,8 @@ static lt_status epilogue(maker *k)
         if (!unit_trains(k, u))
             continue;
         LT_TRY(begin(k, LT_ACT_UPDATE, u, LT_QUEUE_COMPUTE));
-        last(k)->bytes = LT_AT(&p->buffers, lt_buffer, k->values[u]).bytes + LT_AT(&p->buffers, lt_buffer, k->grads[u]).bytes +
+        last(k)->bytes = LT_AT(&p->buffers, lt_buffer, k->values[u]).bytes +
+                         LT_AT(&p->buffers, lt_buffer, k->grads[u]).bytes +
                          LT_AT(&p->buffers, lt_buffer, k->moments[u]).bytes;
         LT_TRY(touch(k, k->values[u], true));
         LT_TRY(touch(k, k->grads[u], false));
@@ -391,7 +403,8 @@ static lt_status prologue(maker *k)
     if (p->opts.mode != LT_MODE_TRAIN)
         return LT_OK;
     LT_TRY(begin(k, LT_ACT_AGREE, LT_NONE, LT_QUEUE_HOST));
-    LT_TRY(new_buffer(k, LT_BUF_SCALARS, 0, 0, LT_N_SCALARS * (int64_t)sizeof(double), &p->scalars_buffer));
+    LT_TRY(new_buffer(k, LT_BUF_SCALARS, 0, 0, LT_N_SCALARS * (int64_t)sizeof(double),
+                      &p->scalars_buffer));
     LT_TRY(new_buffer(k, LT_BUF_NORM, 0, 0, (int64_t)sizeof(double), &p->norm_buffer));
     return copy_in(k, p->scalars_buffer);
 }
@@ -410,8 +423,8 @@ static int64_t part_bytes(const maker *k, int32_t unit, lt_state_part part)
 static lt_status state_buffers(maker *k)
 {
     for (int32_t u = 0; u < k->p->opts.units->n_units; u++) {
-        const int64_t moments =
-            part_bytes(k, u, LT_STATE_M) + part_bytes(k, u, LT_STATE_V) + part_bytes(k, u, LT_STATE_LOW);
+        const int64_t moments = part_bytes(k, u, LT_STATE_M) + part_bytes(k, u, LT_STATE_V) +
+                                part_bytes(k, u, LT_STATE_LOW);
         LT_TRY(new_buffer(k, LT_BUF_VALUES, u, 0, part_bytes(k, u, LT_STATE_VALUE), &k->values[u]));
         LT_TRY(new_buffer(k, LT_BUF_GRADS, u, 0, part_bytes(k, u, LT_STATE_GRAD), &k->grads[u]));
         LT_TRY(new_buffer(k, LT_BUF_MOMENTS, u, 0, moments, &k->moments[u]));
@@ -423,95 +436,6 @@ static lt_status state_buffers(maker *k)
                 k->order[k->n_order++] = unit;
         }
     return LT_OK;
-}
-
-// A FREE behind the last user of every activation, on that user's queue. Actions move, so accesses and sections move along.
-static lt_status insert_frees(lt_program *p)
-{
-    lt_vec old = p->actions, spans = LT_VEC_OF(int32_t);
-    p->actions = LT_VEC_OF(lt_action);
-    lt_status st = lt_vec_resize(&spans, old.n + 1); // old number -> new number
-    const int32_t width = p->max_params;
-    void *memory = NULL;
-    if (st == LT_OK)
-        st = lt_mem_alloc(&memory, (size_t)((old.n + p->buffers.n) * width) * sizeof(bool), "gradient add flags");
-    bool *add = memory;
-    for (int64_t i = 0; st == LT_OK && i < old.n; i++) {
-        lt_action a = LT_AT(&old, lt_action, i);
-        LT_AT(&spans, int32_t, i) = lt_int(p->actions.n);
-        for (int32_t w = 0; w < width; w++)
-            add[p->actions.n * width + w] = p->grad_add[i * width + w];
-        st = lt_vec_push(&p->actions, &a);
-        for (int64_t b = 0; st == LT_OK && b < p->buffers.n; b++) {
-            const lt_buffer *buffer = &LT_AT(&p->buffers, lt_buffer, b);
-            const bool ends = buffer->end == i && (buffer->kind == LT_BUF_BATCH || buffer->kind == LT_BUF_EDGE ||
-                                                   buffer->kind == LT_BUF_GRAD || buffer->kind == LT_BUF_SAVED);
-            if (!ends)
-                continue;
-            const lt_action f = {.kind = LT_ACT_FREE,
-                                 .subject = lt_int(b),
-                                 .other = LT_NONE,
-                                 .queue = a.queue,
-                                 .access = lt_int(p->accesses.n),
-                                 .n_access = 1};
-            const lt_access access = {lt_int(b), true};
-            st = lt_vec_push(&p->accesses, &access);
-            if (st == LT_OK)
-                st = lt_vec_push(&p->actions, &f);
-        }
-    }
-    if (st == LT_OK) {
-        LT_AT(&spans, int32_t, old.n) = lt_int(p->actions.n);
-        for (int s = 0; s < LT_N_SECTIONS; s++) {
-            p->section[s].begin = LT_AT(&spans, int32_t, p->section[s].begin);
-            p->section[s].end = LT_AT(&spans, int32_t, p->section[s].end);
-        }
-        lt_mem_free(p->grad_add);
-        p->grad_add = add;
-        memory = NULL;
-    }
-    lt_mem_free(memory);
-    lt_vec_deinit(&spans);
-    lt_vec_deinit(&old);
-    return st;
-}
-
-static void set_lifetimes(lt_program *p)
-{
-    for (int64_t b = 0; b < p->buffers.n; b++)
-        LT_AT(&p->buffers, lt_buffer, b).begin = LT_AT(&p->buffers, lt_buffer, b).end = -1;
-    for (int64_t i = 0; i < p->actions.n; i++) {
-        const lt_action *a = lt_action_at(p, i);
-        for (int32_t k = 0; k < a->n_access; k++) {
-            lt_buffer *b = &LT_AT(&p->buffers, lt_buffer, LT_AT(&p->accesses, lt_access, a->access + k).buffer);
-            if (b->begin < 0)
-                b->begin = lt_int(i);
-            b->end = lt_int(i);
-        }
-    }
-}
-
-// Offsets in the step pool. The scalars and the norm live through the whole step.
-static lt_status lay_out(lt_program *p)
-{
-    void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)p->buffers.n * sizeof(lt_pack_item), "step layout"));
-    lt_pack_item *items = memory;
-    for (int64_t b = 0; b < p->buffers.n; b++) {
-        const lt_buffer *x = lt_buffer_at(p, b);
-        if (x->kind > LT_BUF_NORM || x->begin < 0)
-            continue;
-        items[b] = (lt_pack_item){x->bytes, x->begin, x->end, 0};
-        if (x->kind == LT_BUF_SCALARS || x->kind == LT_BUF_NORM) {
-            items[b].begin = 0;
-            items[b].end = lt_int(p->actions.n);
-        }
-    }
-    const lt_status st = lt_pack(items, p->buffers.n, &p->step_bytes);
-    for (int64_t b = 0; st == LT_OK && b < p->buffers.n; b++)
-        LT_AT(&p->buffers, lt_buffer, b).offset = items[b].offset;
-    lt_mem_free(memory);
-    return st;
 }
 
 static lt_status make_sections(maker *k)
@@ -545,9 +469,11 @@ static lt_status make_tables(maker *k)
     p->compiled = memory;
     for (int32_t b = 0; b < blocks; b++)
         p->max_params = (int32_t)lt_max_i64(p->max_params, k->m->blocks[b].kind->n_params);
-    // At most a COPY, FORWARD, BACKWARD and an ADD per input for a block, a few actions per unit, and the ends.
+    // At most a COPY, FORWARD, BACKWARD and an ADD per input for a block, a few actions per unit,
+    // and the ends.
     const int64_t most = blocks * (4 + LT_MAX_IN) + units * 4 + LT_N_BATCH_VALUES + 16;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)(most * p->max_params) * sizeof(bool), "gradient add flags"));
+    LT_TRY(
+        lt_mem_alloc(&memory, (size_t)(most * p->max_params) * sizeof(bool), "gradient add flags"));
     p->grad_add = memory;
     LT_TRY(lt_mem_alloc(&memory, (size_t)blocks * sizeof(bool), "program tables"));
     k->needs = memory;
@@ -568,16 +494,6 @@ static lt_status make_tables(maker *k)
     return LT_OK;
 }
 
-// The workspace buffer of each action, for the executor.
-static lt_status find_work(lt_program *p)
-{
-    LT_TRY(int_table(&p->work_buffer, p->actions.n, LT_NONE));
-    for (int64_t b = 0; b < p->buffers.n; b++)
-        if (lt_buffer_at(p, b)->kind == LT_BUF_WORK)
-            p->work_buffer[lt_buffer_at(p, b)->begin] = lt_int(b);
-    return LT_OK;
-}
-
 static lt_status make(maker *k, const lt_policy *policy)
 {
     LT_TRY(make_tables(k));
@@ -586,11 +502,8 @@ static lt_status make(maker *k, const lt_policy *policy)
     LT_TRY(lt_compile_blocks(k->p, policy, k->needs));
     LT_TRY(state_buffers(k));
     LT_TRY(make_sections(k));
-    LT_TRY(insert_frees(k->p));
-    set_lifetimes(k->p);
-    LT_TRY(lay_out(k->p));
+    LT_TRY(lt_program_lay_out(k->p));
     LT_TRY(lt_place_waits(k->p));
-    LT_TRY(find_work(k->p));
     return lt_program_check(k->p);
 }
 

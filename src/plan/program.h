@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step program: a list of actions with streams, waits, bytes and FLOPs. It is data: printed, checked, executed.
+// The step program: a list of actions with streams, waits, bytes and FLOPs. It is data: printed,
+// checked, executed.
 #ifndef LT_PLAN_PROGRAM_H
 #define LT_PLAN_PROGRAM_H
 
@@ -26,16 +27,27 @@ typedef enum lt_action_kind {
 const char *lt_action_name(lt_action_kind kind);
 
 /** Queues of work in order. */
-typedef enum lt_queue { LT_QUEUE_COMPUTE, LT_QUEUE_GATHER, LT_QUEUE_REDUCE, LT_QUEUE_H2D, LT_QUEUE_D2H, LT_QUEUE_HOST, LT_N_QUEUES } lt_queue;
+typedef enum lt_queue {
+    LT_QUEUE_COMPUTE,
+    LT_QUEUE_GATHER,
+    LT_QUEUE_REDUCE,
+    LT_QUEUE_H2D,
+    LT_QUEUE_D2H,
+    LT_QUEUE_HOST,
+    LT_N_QUEUES
+} lt_queue;
 const char *lt_queue_name(lt_queue queue);
 
-/** What an action's subject is: COPY a buffer; GATHER, REDUCE, UPDATE a unit; FORWARD, BACKWARD a block; ADD, FREE buffers. */
+/**
+ * What an action's subject is: COPY a buffer; GATHER, REDUCE, UPDATE a unit; FORWARD, BACKWARD a
+ * block; ADD, FREE buffers.
+ */
 typedef struct lt_action {
     lt_action_kind kind;
     int32_t subject;
     int32_t other; /* ADD: the buffer added to `subject` */
     lt_queue queue;
-    int32_t wait, n_wait;     /* into program->waits: actions of the same section, on other queues */
+    int32_t wait, n_wait; /* into program->waits: actions of the same section, on other queues */
     int32_t access, n_access; /* into program->accesses */
     int64_t bytes, flops;
 } lt_action;
@@ -88,38 +100,46 @@ typedef struct lt_program_opts {
     lt_program_mode mode;
     lt_dtype compute;
     lt_extents capacity;
-    const lt_policy *policy;  /* [n_blocks] */
+    const lt_policy *policy; /* [n_blocks] */
     bool keep_attention;
     int32_t forward_prefetch; /* units gathered ahead, in execution order */
     bool reshard_after_forward;
 } lt_program_opts;
 
 /**
- * A step: PROLOGUE once, MICRO once per micro-batch, EPILOGUE once. Micro-batches of a step run the same actions; only the
+ * A step: PROLOGUE once, MICRO once per micro-batch, EPILOGUE once. Micro-batches of a step run the
+ * same actions; only the
  * gradient's first writer differs: in the first it overwrites, later all add.
  */
 typedef struct lt_program {
-    lt_program_opts opts;       /* policy is not kept */
-    lt_compiled **compiled;     /* [n_blocks]; NULL where the mode leaves a block out; shared between equal blocks */
-    bool *grad_add;             /* [actions][max params]: see lt_program_grad_add */
+    lt_program_opts opts; /* policy is not kept */
+    lt_compiled **
+        /* [n_blocks]; NULL where the mode leaves a block out; shared between equal blocks */
+        compiled;
+    bool *grad_add; /* [actions][max params]: see lt_program_grad_add */
     int32_t max_params;
     lt_vec actions, waits, accesses, buffers; /* lt_action, int32_t, lt_access, lt_buffer */
     lt_section section[LT_N_SECTIONS];
-    int32_t *edge_buffer;       /* [n_blocks][LT_MAX_OUT] buffer of an output, or LT_NONE */
-    int32_t *grad_buffer;       /* [n_blocks][LT_MAX_IN] buffer of the gradient given to an input */
-    int32_t *grad_from;         /* [n_blocks][LT_MAX_OUT] buffer with the summed gradient of an output */
-    int32_t *saved_buffer;      /* [n_blocks] */
-    int32_t *work_buffer;       /* [actions] */
+    int32_t *edge_buffer;  /* [n_blocks][LT_MAX_OUT] buffer of an output, or LT_NONE */
+    int32_t *grad_buffer;  /* [n_blocks][LT_MAX_IN] buffer of the gradient given to an input */
+    int32_t *grad_from;    /* [n_blocks][LT_MAX_OUT] buffer with the summed gradient of an output */
+    int32_t *saved_buffer; /* [n_blocks] */
+    int32_t *work_buffer;  /* [actions] */
     int32_t batch_buffer[LT_N_BATCH_VALUES];
     int32_t scalars_buffer, norm_buffer;
-    int64_t step_bytes;         /* the step pool: the exact peak */
-    lt_vec owned;               /* lt_compiled * */
+    int64_t step_bytes; /* the step pool: the exact peak */
+    lt_vec owned;       /* lt_compiled * */
 } lt_program;
 
-/** errors   those of compiling; LT_ERR_INTERNAL for a trainable parameter that no backward writes */
+/**
+ * errors   those of compiling; LT_ERR_INTERNAL for a trainable parameter that no backward writes
+ */
 LT_NODISCARD lt_status lt_program_create(const lt_program_opts *opts, lt_program **out);
 void lt_program_destroy(lt_program *p);
-/** Whether BACKWARD action `a` adds to parameter k of its block's list also in the first micro-batch (a tied head wrote before). */
+/**
+ * Whether BACKWARD action `a` adds to parameter k of its block's list also in the first micro-batch
+ * (a tied head wrote before).
+ */
 static inline bool lt_program_grad_add(const lt_program *p, int32_t action, int32_t k)
 {
     return p->grad_add[(int64_t)action * p->max_params + k];
@@ -132,7 +152,10 @@ static inline const lt_buffer *lt_buffer_at(const lt_program *p, int64_t i)
 {
     return &LT_AT(&p->buffers, lt_buffer, i);
 }
-/** The program as text, one action a line: number, queue, kind, subject, bytes, FLOPs, waits. Stable: kept under test. */
+/**
+ * The program as text, one action a line: number, queue, kind, subject, bytes, FLOPs, waits.
+ * Stable: kept under test.
+ */
 LT_NODISCARD lt_status lt_program_print(const lt_program *p, lt_buf *out);
 /** The name of a buffer for messages. */
 typedef struct lt_buffer_text {
@@ -141,7 +164,8 @@ typedef struct lt_buffer_text {
 lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer);
 
 /**
- * Happens-before over queues and waits, not list order: two accesses to common bytes, one of them a write, must be ordered.
+ * Happens-before over queues and waits, not list order: two accesses to common bytes, one of them a
+ * write, must be ordered.
  * It does not trust what built the program: it looks at offsets, accesses and waits alone.
  * errors   LT_ERR_INTERNAL: the two actions, the buffers, the bytes
  */

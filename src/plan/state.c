@@ -39,8 +39,8 @@ static bool kept(const lt_param *p, lt_dtype compute, lt_state_part part, bool t
     return part != LT_STATE_LOW || compute == LT_BF16;
 }
 
-lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, lt_dtype compute, bool training,
-                                 lt_state_layout **out)
+lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, lt_dtype compute,
+                                 bool training, lt_state_layout **out)
 {
     void *memory = NULL;
     const size_t table = (size_t)model->n_params * LT_N_STATE_PARTS * sizeof(int64_t);

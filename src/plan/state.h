@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where parameters, gradients and moments lie: the part of the device pool that lives as long as the run.
+// Where parameters, gradients and moments lie: the part of the device pool that lives as long as
+// the run.
 #ifndef LT_PLAN_STATE_H
 #define LT_PLAN_STATE_H
 
 #include "parallel/units.h"
 
-/** What is kept of a parameter, by the compute dtype: f32 or f64 itself, or an fp32 master as bf16 `hi` and 16-bit `lo`. */
+/**
+ * What is kept of a parameter, by the compute dtype: f32 or f64 itself, or an fp32 master as bf16
+ * `hi` and 16-bit `lo`.
+ */
 typedef enum lt_state_part {
     LT_STATE_VALUE, /* what graphs read: f32, f64, or bf16 (hi) */
     LT_STATE_LOW,   /* i16 remainder of the fp32 master; bf16 compute, trainable */
@@ -27,10 +31,12 @@ typedef struct lt_state_layout {
 /** dtype of a part under a compute dtype. */
 lt_dtype lt_state_dtype(lt_dtype compute, lt_state_part part);
 /**
- * Lay the state out: part by part, in a part unit by unit, so that a unit's parameters are neighbours.
+ * Lay the state out: part by part, in a part unit by unit, so that a unit's parameters are
+ * neighbours.
  * in       training: false leaves gradients, moments and remainders out (generate, eval)
  */
-LT_NODISCARD lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, lt_dtype compute, bool training,
+LT_NODISCARD lt_status lt_state_layout_create(const lt_model *model, const lt_units *units,
+                                              lt_dtype compute, bool training,
                                               lt_state_layout **out);
 void lt_state_layout_destroy(lt_state_layout *layout);
 static inline int64_t lt_state_offset(const lt_state_layout *l, int32_t param, lt_state_part part)

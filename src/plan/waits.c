@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placing waits: an action waits for what it would otherwise race with, unless its queue or another wait orders them already.
+// Placing waits: an action waits for what it would otherwise race with, unless its queue or another
+// wait orders them already.
 #include "plan/waits.h"
 
 // Which actions of a section happen before which, as rows of bits.
@@ -19,7 +20,8 @@ static lt_status before_create(const lt_section *s, before_rows *out)
     const int32_t n = s->end - s->begin;
     *out = (before_rows){.n = n, .words = n / 64 + 1, .first = s->begin};
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (size_t)out->words * sizeof(uint64_t), "happens-before"));
+    LT_TRY(
+        lt_mem_alloc(&memory, (size_t)n * (size_t)out->words * sizeof(uint64_t), "happens-before"));
     out->bits = memory;
     return LT_OK;
 }
@@ -47,7 +49,7 @@ typedef struct users {
     struct use {
         int32_t action;
         bool write;
-    } *use;
+    } * use;
 } users;
 
 static lt_status list_users(const lt_program *p, users *u)
@@ -92,7 +94,8 @@ static bool common_bytes(const lt_buffer *a, const lt_buffer *b)
 static lt_status wanted_by(placer *k, int32_t action, lt_access x)
 {
     const lt_buffer *buffer = lt_buffer_at(k->p, x.buffer);
-    for (int32_t i = k->u.first[x.buffer]; i < k->u.first[x.buffer + 1] && k->u.use[i].action < action; i++)
+    for (int32_t i = k->u.first[x.buffer];
+         i < k->u.first[x.buffer + 1] && k->u.use[i].action < action; i++)
         if (x.write || k->u.use[i].write)
             LT_TRY(want(k, k->u.use[i].action));
     if (buffer->begin != action)

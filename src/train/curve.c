@@ -55,20 +55,27 @@ static double tick_step(double range)
 static lt_status draw_axes(const frame *f, const char *title, lt_buf *out)
 {
     LT_TRY(lt_buf_printf(out,
-                         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-                         "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n<text x=\"%d\" y=\"24\" font-size=\"16\">%s</text>\n",
+                         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+                         "font-family=\"sans-serif\" font-size=\"12\">\n"
+                         "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n<text x=\"%d\" "
+                         "y=\"24\" font-size=\"16\">%s</text>\n",
                          WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, title));
     const double dy = tick_step(f->y1 - f->y0), dx = tick_step(f->x1 - f->x0);
     for (double y = ceil(f->y0 / dy) * dy; y <= f->y1; y += dy)
         LT_TRY(lt_buf_printf(out,
-                             "<path d=\"M%d %.1fH%d\" stroke=\"#dddddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
+                             "<path d=\"M%d %.1fH%d\" stroke=\"#dddddd\"/><text x=\"%d\" "
+                             "y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
                              LEFT, py(f, y), WIDTH - RIGHT, LEFT - 8, py(f, y) + 4, y));
     for (double x = ceil(f->x0 / dx) * dx; x <= f->x1; x += dx)
-        LT_TRY(lt_buf_printf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n", px(f, x), HEIGHT - BOTTOM + 20, x));
-    return lt_buf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#555555\">step</text>\n", WIDTH - RIGHT, HEIGHT - 8);
+        LT_TRY(lt_buf_printf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
+                             px(f, x), HEIGHT - BOTTOM + 20, x));
+    return lt_buf_printf(
+        out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#555555\">step</text>\n",
+        WIDTH - RIGHT, HEIGHT - 8);
 }
 
-static lt_status draw_line(const frame *f, const lt_curve_point *p, int64_t n, int64_t window, const char *style, lt_buf *out)
+static lt_status draw_line(const frame *f, const lt_curve_point *p, int64_t n, int64_t window,
+                           const char *style, lt_buf *out)
 {
     LT_TRY(lt_buf_text(out, "<path fill=\"none\" "));
     LT_TRY(lt_buf_printf(out, "%s d=\"", style));
@@ -86,7 +93,8 @@ static lt_status draw_line(const frame *f, const lt_curve_point *p, int64_t n, i
             pen = false;
             continue;
         }
-        LT_TRY(lt_buf_printf(out, "%c%.1f %.1f", pen ? 'L' : 'M', px(f, p[i].x), py(f, sum / (double)count)));
+        LT_TRY(lt_buf_printf(out, "%c%.1f %.1f", pen ? 'L' : 'M', px(f, p[i].x),
+                             py(f, sum / (double)count)));
         pen = true;
     }
     return lt_buf_text(out, "\"/>\n");
@@ -97,6 +105,7 @@ lt_status lt_curve_svg(const lt_curve_point *points, int64_t n, const char *titl
     const frame f = range_of(points, n);
     LT_TRY(draw_axes(&f, title, out));
     LT_TRY(draw_line(&f, points, n, 1, "stroke=\"#9ecae1\" stroke-width=\"1\"", out));
-    LT_TRY(draw_line(&f, points, n, lt_max_i64(n / 40, 1), "stroke=\"#08519c\" stroke-width=\"2\"", out));
+    LT_TRY(draw_line(&f, points, n, lt_max_i64(n / 40, 1), "stroke=\"#08519c\" stroke-width=\"2\"",
+                     out));
     return lt_buf_text(out, "</svg>\n");
 }

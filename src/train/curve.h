@@ -10,8 +10,10 @@ typedef struct lt_curve_point {
 } lt_curve_point;
 
 /**
- * points[0..n) as a thin line, and their running mean as a thick one, with axes from round numbers. Points that are not finite
+ * points[0..n) as a thin line, and their running mean as a thick one, with axes from round numbers.
+ * Points that are not finite
  * leave a gap. out: appended, a whole SVG document
  */
-LT_NODISCARD lt_status lt_curve_svg(const lt_curve_point *points, int64_t n, const char *title, lt_buf *out);
+LT_NODISCARD lt_status lt_curve_svg(const lt_curve_point *points, int64_t n, const char *title,
+                                    lt_buf *out);
 #endif

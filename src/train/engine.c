@@ -37,7 +37,9 @@ static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
     const char *load = opts->folder ? opts->folder : c->training.load;
     const bool random = c && c->lathe.init == LT_CFG_INIT_RANDOM;
     if (!load && !named)
-        return LT_FAIL(LT_ERR_CONFIG, "model.model_name_or_path is not set: it names the Hugging Face folder of the model");
+        return LT_FAIL(
+            LT_ERR_CONFIG,
+            "model.model_name_or_path is not set: it names the Hugging Face folder of the model");
     if (!load && named && !random && (opts->weights || lt_hf_has_weights(named)))
         load = named;
     if (opts->weights && load && !(random && load == named))
@@ -73,7 +75,9 @@ static lt_status freeze(lt_engine *e)
     for (int64_t i = 0; i < f->n; i++)
         dead += hits[i] == 0;
     if (f->n > 0 && dead == f->n)
-        return LT_FAIL(LT_ERR_CONFIG, "%s: model.freeze: no module of the model matches, so nothing would be frozen (first pattern: %s)",
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: model.freeze: no module of the model matches, so nothing would be "
+                       "frozen (first pattern: %s)",
                        lt_config_where(e->cfg, "model.freeze").s, f->items[0]);
     for (int64_t i = 0; i < f->n; i++)
         if (hits[i] == 0)
@@ -90,7 +94,9 @@ static lt_status choose_policies(lt_engine *e)
         e->policy[b] = LT_KEEP;
     if (!e->cfg)
         return LT_OK;
-    static const lt_policy forced[] = {[LT_CFG_POLICY_KEEP] = LT_KEEP, [LT_CFG_POLICY_LEAN] = LT_LEAN, [LT_CFG_POLICY_FULL] = LT_FULL};
+    static const lt_policy forced[] = {[LT_CFG_POLICY_KEEP] = LT_KEEP,
+                                       [LT_CFG_POLICY_LEAN] = LT_LEAN,
+                                       [LT_CFG_POLICY_FULL] = LT_FULL};
     const int policy = e->cfg->lathe.policy;
     if (policy >= LT_CFG_POLICY_KEEP) {
         for (int32_t b = 0; b < e->model->n_blocks; b++)
@@ -103,10 +109,13 @@ static lt_status choose_policies(lt_engine *e)
     lt_vec paths = LT_VEC_OF(const char *);
     lt_status st = lt_model_modules(e->model, &paths);
     if (st == LT_OK && plan->n == 0)
-        st = LT_FAIL(LT_ERR_CONFIG, "%s: features.recompute: it is on, but features.recompute_plan.apply_modules names no module",
+        st = LT_FAIL(LT_ERR_CONFIG,
+                     "%s: features.recompute: it is on, but features.recompute_plan.apply_modules "
+                     "names no module",
                      lt_config_where(e->cfg, "features.recompute").s);
     if (st == LT_OK)
-        st = lt_patterns_check_use("features.recompute_plan.apply_modules", plan->items, plan->n, paths.data, paths.n, e->log);
+        st = lt_patterns_check_use("features.recompute_plan.apply_modules", plan->items, plan->n,
+                                   paths.data, paths.n, e->log);
     lt_vec_deinit(&paths);
     LT_TRY(st);
     for (int32_t b = 0; b < e->model->n_blocks; b++)
@@ -155,7 +164,11 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
     o.keep_attention = e->cfg->model.skip_flash_attn_recompute;
     o.forward_prefetch = lt_int(e->cfg->parallel.fsdp_plan.num_to_forward_prefetch);
     o.reshard_after_forward = e->cfg->parallel.fsdp_plan.reshard_after_forward;
-    o.adamw = (lt_adamw_attr){.beta1 = t->adam_beta1, .beta2 = t->adam_beta2, .eps = t->adam_eps, .weight_decay = t->weight_decay, .lr_scale = 1.0};
+    o.adamw = (lt_adamw_attr){.beta1 = t->adam_beta1,
+                              .beta2 = t->adam_beta2,
+                              .eps = t->adam_eps,
+                              .weight_decay = t->weight_decay,
+                              .lr_scale = 1.0};
     o.clip_grad = t->clip_grad;
     o.memory_budget = e->cfg->lathe.memory_budget == LT_CFG_NONE ? 0 : e->cfg->lathe.memory_budget;
     return o;
@@ -178,7 +191,8 @@ static lt_status open_parts(lt_engine *e, const lt_engine_opts *opts)
     LT_TRY(open_source(e, opts));
     LT_TRY(create_model(e));
     LT_TRY(open_device(e));
-    e->compute = e->cfg && lt_config_compute_dtype(e->cfg) == LT_CFG_COMPUTE_BF16 ? LT_BF16 : LT_F32;
+    e->compute =
+        e->cfg && lt_config_compute_dtype(e->cfg) == LT_CFG_COMPUTE_BF16 ? LT_BF16 : LT_F32;
     if (e->cfg && opts->training)
         LT_TRY(freeze(e));
     LT_TRY(choose_policies(e));
@@ -194,7 +208,8 @@ lt_status lt_engine_start(lt_engine *e, const lt_engine_opts *opts)
     return fill_weights(e);
 }
 
-lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts *opts, const lt_log *log, lt_engine **out)
+lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts *opts, const lt_log *log,
+                         lt_engine **out)
 {
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_engine), "engine"));

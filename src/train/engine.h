@@ -8,10 +8,10 @@
 #include "train/config/config.h"
 
 typedef struct lt_engine_opts {
-    bool training;       /* gradients and moments */
-    bool weights;        /* there must be weights to read (or lathe.init: random); false for plan */
-    const lt_tap *tap;   /* may be NULL */
-    const char *folder;  /* generate: the model folder, whatever the configuration says; else NULL */
+    bool training;      /* gradients and moments */
+    bool weights;       /* there must be weights to read (or lathe.init: random); false for plan */
+    const lt_tap *tap;  /* may be NULL */
+    const char *folder; /* generate: the model folder, whatever the configuration says; else NULL */
 } lt_engine_opts;
 
 typedef struct lt_engine {
@@ -19,25 +19,29 @@ typedef struct lt_engine {
     const lt_log *log;
     lt_pool *pool;
     lt_device *device;
-    lt_checkpoint *run;     /* the checkpoint; NULL for random weights or none */
-    lt_hf *assets;   /* small files of model_name_or_path for random weights; else NULL */
-    lt_arena *arena; /* texts and tables that live as long as the engine */
+    lt_checkpoint *run; /* the checkpoint; NULL for random weights or none */
+    lt_hf *assets;      /* small files of model_name_or_path for random weights; else NULL */
+    lt_arena *arena;    /* texts and tables that live as long as the engine */
     lt_model *model;
     lt_units *units;
-    lt_exec *exec; /* NULL before lt_engine_start */
+    lt_exec *exec;     /* NULL before lt_engine_start */
     lt_policy *policy; /* [n_blocks] */
-    double *lr_scale; /* [n_params] */
+    double *lr_scale;  /* [n_params] */
     lt_dtype compute;
     const char *source; /* where config.json was read */
     bool cut;           /* fewer layers than the file has */
 } lt_engine;
 
 /**
- * Open all but the executor: quick, so that mistakes in the data show before weights are read. Weights will come from training.load, else from model.model_name_or_path, else (lathe.init: random) from the seed.
+ * Open all but the executor: quick, so that mistakes in the data show before weights are read.
+ * Weights will come from training.load, else from model.model_name_or_path, else (lathe.init:
+ * random) from the seed.
  * keeps    cfg (may be NULL with opts->folder) and log
- * errors   those of the parts; LT_ERR_CONFIG for patterns that match nothing; LT_ERR_NOT_FOUND when there are no weights
+ * errors   those of the parts; LT_ERR_CONFIG for patterns that match nothing; LT_ERR_NOT_FOUND when
+ *          there are no weights
  */
-LT_NODISCARD lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts *opts, const lt_log *log, lt_engine **out);
+LT_NODISCARD lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts *opts,
+                                      const lt_log *log, lt_engine **out);
 /** Make the executor and fill its weights. opts as for lt_engine_open. */
 LT_NODISCARD lt_status lt_engine_start(lt_engine *e, const lt_engine_opts *opts);
 void lt_engine_close(lt_engine *e);

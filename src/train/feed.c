@@ -18,8 +18,8 @@ static double inverse(double d)
     return d > 0.0 ? 1.0 / d : 0.0;
 }
 
-void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n, const lt_loss_counts *counts, int64_t i,
-                     float *kappa)
+void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n,
+                     const lt_loss_counts *counts, int64_t i, float *kappa)
 {
     const lt_batch *b = batches[i];
     for (int64_t t = 0; t < b->n_targets; t++) {
@@ -30,7 +30,8 @@ void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t 
             k = inverse((double)b->n_targets * (double)n);
             break;
         case LT_LOSS_PER_SAMPLE:
-            k = inverse((double)b->n_samples * (double)b->sample_targets[b->target_sample[t]] * (double)n);
+            k = inverse((double)b->n_samples * (double)b->sample_targets[b->target_sample[t]] *
+                        (double)n);
             break;
         case LT_LOSS_PER_TOKEN:
             k = inverse((double)counts->labels);

@@ -7,7 +7,12 @@
 #include "graph/batch.h"
 
 /** features.loss_cfg.loss_type */
-typedef enum lt_loss_type { LT_LOSS_RAW, LT_LOSS_DEFAULT, LT_LOSS_PER_SAMPLE, LT_LOSS_PER_TOKEN } lt_loss_type;
+typedef enum lt_loss_type {
+    LT_LOSS_RAW,
+    LT_LOSS_DEFAULT,
+    LT_LOSS_PER_SAMPLE,
+    LT_LOSS_PER_TOKEN
+} lt_loss_type;
 
 /** Counts behind the weights of a step: its micro-batches on this rank. */
 typedef struct lt_loss_counts {
@@ -17,19 +22,24 @@ typedef struct lt_loss_counts {
 lt_loss_counts lt_count_losses(const lt_batch *const *batches, int64_t n);
 
 /**
- * The weight kappa_t of each target of batches[i], such that the step's loss is the sum of kappa_t l_t over all micro-batches:
+ * The weight kappa_t of each target of batches[i], such that the step's loss is the sum of kappa_t
+ * l_t over all micro-batches:
  *   raw, default     1 / (targets of the micro-batch * n)
  *   per_sample_loss  1 / (samples of the micro-batch * targets of the sample * n)
  *   per_token_loss   1 / labels of the step
- * source   spec/models.md 7.2, spec/config-trainer-checkpoint.md 1.6.5; a micro-batch or sample without targets adds nothing
+ * source   spec/models.md 7.2, spec/config-trainer-checkpoint.md 1.6.5; a micro-batch or sample
+ *          without targets adds nothing
  * in       n micro-batches of the step; counts summed over ranks
  * out      kappa f32 [batches[i]->n_targets]
  */
-void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n, const lt_loss_counts *counts, int64_t i,
-                     float *kappa);
+void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n,
+                     const lt_loss_counts *counts, int64_t i, float *kappa);
 
 /** The executor's view of a micro-batch. Keeps pointers into both. */
 lt_batch_view lt_feed_view(const lt_batch *batch, float *kappa);
-/** The same with the logits of rows [n] (ascending) asked for instead of the targets'; `zeros` holds n i32 and n f32 zeros. */
+/**
+ * The same with the logits of rows [n] (ascending) asked for instead of the targets'; `zeros` holds
+ * n i32 and n f32 zeros.
+ */
 lt_batch_view lt_feed_rows(const lt_batch *batch, int32_t *rows, int64_t n, void *zeros);
 #endif

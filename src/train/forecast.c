@@ -104,12 +104,14 @@ static void add_row(lt_extents *e, const row_counts *c)
     e->n[LT_EXT_TARGETS] += c->targets;
 }
 
-// The steps in the order in which the run will take them: a step's program holds all its micro-batches.
+// The steps in the order in which the run will take them: a step's program holds all its micro-
+// batches.
 static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler, int64_t n_steps)
 {
     const lt_cfg_training *t = &w->e->cfg->training;
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)t->micro_batch_size * sizeof(int64_t), "rows of a micro-batch"));
+    LT_TRY(lt_mem_alloc(&memory, (size_t)t->micro_batch_size * sizeof(int64_t),
+                        "rows of a micro-batch"));
     int64_t *rows = memory;
     lt_status st = LT_OK;
     for (int64_t step = 0; st == LT_OK && step < n_steps; step++) {
@@ -131,7 +133,9 @@ static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler, int6
 
 static lt_status walk_data(walk *w, lt_source *source, int64_t n_steps)
 {
-    counter k = {.source = source, .n = lt_dataset_rows(lt_source_dataset(source)), .merge = w->e->model->config.vision.merge};
+    counter k = {.source = source,
+                 .n = lt_dataset_rows(lt_source_dataset(source)),
+                 .merge = w->e->model->config.vision.merge};
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)k.n * sizeof(row_counts), "counts of samples"));
     k.row = memory;
@@ -151,14 +155,16 @@ static lt_status walk_data(walk *w, lt_source *source, int64_t n_steps)
     return st;
 }
 
-// Every sample at cutoff_len, all of it pictures but a quarter, each of the largest size that the limits allow.
+// Every sample at cutoff_len, all of it pictures but a quarter, each of the largest size that the
+// limits allow.
 static lt_extents worst_case(const lt_engine *e)
 {
     const lt_vision_config *v = &e->model->config.vision;
     const lt_cfg_dataset *d = &e->cfg->data.dataset_param;
     const int64_t samples = e->cfg->training.micro_batch_size, merge = v->merge * v->merge;
     const int64_t tokens = samples * d->basic_parameters.cutoff_len;
-    const int64_t per_image = lt_max_i64(1, d->preprocess_parameters.image_max_pixels / (v->patch * v->patch * merge));
+    const int64_t per_image =
+        lt_max_i64(1, d->preprocess_parameters.image_max_pixels / (v->patch * v->patch * merge));
     const int64_t images = tokens * 3 / 4 / (per_image + 2);
     return (lt_extents){{[LT_EXT_TOKENS] = tokens,
                          [LT_EXT_SAMPLES] = samples,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run will need before it starts: the counts of its batches, and the programs and memory that follow.
+// What a run will need before it starts: the counts of its batches, and the programs and memory
+// that follow.
 #ifndef LT_TRAIN_FORECAST_H
 #define LT_TRAIN_FORECAST_H
 
@@ -15,16 +16,18 @@ typedef struct lt_forecast {
     lt_program *program; /* its program; the caller's */
     lt_peak peak;        /* of that program */
     int64_t n_steps, n_programs; /* looked at */
-    bool worst_case;     /* no data was read: cutoff_len and the pixel limits at their most */
+    bool worst_case; /* no data was read: cutoff_len and the pixel limits at their most */
 } lt_forecast;
 
 /**
- * Walk the run's batches in the sampler's order (counts only: no picture is decoded) and compile every program that it will use.
+ * Walk the run's batches in the sampler's order (counts only: no picture is decoded) and compile
+ * every program that it will use.
  * With source NULL, one program for the largest batch that the configuration allows.
  *
  * in       engine: opened with training = true; n_steps: optimizer steps to look at
  * errors   those of encoding, with file and record; those of compiling
  */
-LT_NODISCARD lt_status lt_forecast_run(const lt_engine *engine, lt_source *source, int64_t n_steps, lt_forecast *out);
+LT_NODISCARD lt_status lt_forecast_run(const lt_engine *engine, lt_source *source, int64_t n_steps,
+                                       lt_forecast *out);
 void lt_forecast_deinit(lt_forecast *f);
 #endif

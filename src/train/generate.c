@@ -156,10 +156,17 @@ static lt_status run(session *s, int64_t n)
     return LT_OK;
 }
 
-lt_status lt_generate(lt_exec *exec, const lt_sample *prompts, int64_t n, const lt_generate_opts *opts, lt_vec *answers)
+lt_status lt_generate(lt_exec *exec, const lt_sample *prompts, int64_t n,
+                      const lt_generate_opts *opts, lt_vec *answers)
 {
-    session s = {.exec = exec, .o = opts, .collate = *opts->collate, .prompts = prompts, .answers = answers,
-                 .ids = LT_VEC_OF(int32_t), .labels = LT_VEC_OF(int32_t), .pixels = LT_VEC_OF(cached_rows)};
+    session s = {.exec = exec,
+                 .o = opts,
+                 .collate = *opts->collate,
+                 .prompts = prompts,
+                 .answers = answers,
+                 .ids = LT_VEC_OF(int32_t),
+                 .labels = LT_VEC_OF(int32_t),
+                 .pixels = LT_VEC_OF(cached_rows)};
     const lt_status st = run(&s, n);
     lt_vec_deinit(&s.ids);
     lt_vec_deinit(&s.labels);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy generation. The prefix is computed again for every token; several prompts go through at once.
+// Greedy generation. The prefix is computed again for every token; several prompts go through at
+// once.
 #ifndef LT_TRAIN_GENERATE_H
 #define LT_TRAIN_GENERATE_H
 
@@ -16,11 +17,16 @@ typedef struct lt_generate_opts {
 } lt_generate_opts;
 
 /**
- * prompts [n]: ids and media as encoded (labels are not looked at); answers [n]: vectors of int32_t, appended.
+ * prompts [n]: ids and media as encoded (labels are not looked at); answers [n]: vectors of
+ * int32_t, appended.
  * errors   those of collating and of the executor
  */
-LT_NODISCARD lt_status lt_generate(lt_exec *exec, const lt_sample *prompts, int64_t n, const lt_generate_opts *opts, lt_vec *answers);
+LT_NODISCARD lt_status lt_generate(lt_exec *exec, const lt_sample *prompts, int64_t n,
+                                   const lt_generate_opts *opts, lt_vec *answers);
 
-/** Where the last answer of an encoded sample begins: its first token with a label after the last one without. -1: none */
+/**
+ * Where the last answer of an encoded sample begins: its first token with a label after the last
+ * one without. -1: none
+ */
 int64_t lt_last_answer(const lt_sample *s);
 #endif

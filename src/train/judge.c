@@ -17,7 +17,8 @@ typedef struct loss_run {
     lt_buf kappa;
 } loss_run;
 
-static lt_status encode_rows(lt_source *s, lt_arena *arena, int64_t first, int64_t n, lt_sample **out)
+static lt_status encode_rows(lt_source *s, lt_arena *arena, int64_t first, int64_t n,
+                             lt_sample **out)
 {
     void *memory = NULL;
     LT_TRY(lt_arena_take(arena, (size_t)n * sizeof(lt_sample), &memory));
@@ -42,7 +43,8 @@ static lt_status batch_loss(loss_run *r, int64_t first, int64_t n, double *loss)
     return lt_exec_loss(r->exec, &v, loss);
 }
 
-lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch, double *loss, int64_t *n_batches)
+lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch, double *loss,
+                         int64_t *n_batches)
 {
     loss_run r = {.s = s, .exec = exec};
     double sum = 0.0;
@@ -50,7 +52,8 @@ lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch, doubl
     lt_status st = lt_arena_create(&r.arena, "validation");
     if (st == LT_OK)
         st = lt_batch_create(&r.batch);
-    for (int64_t i = 0, n = lt_dataset_rows(lt_source_dataset(s)); st == LT_OK && i < n; i += micro_batch) {
+    for (int64_t i = 0, n = lt_dataset_rows(lt_source_dataset(s)); st == LT_OK && i < n;
+         i += micro_batch) {
         double one = 0.0;
         st = batch_loss(&r, i, lt_min_i64(micro_batch, n - i), &one);
         sum += one;
@@ -104,7 +107,8 @@ static lt_status count_expected(judge *j, const char *text)
     return lt_map_put_text(j->answers, text, n + 1);
 }
 
-static lt_status judge_one(judge *j, int64_t row, const lt_sample *full, int64_t start, const lt_vec *given, lt_arena *arena)
+static lt_status judge_one(judge *j, int64_t row, const lt_sample *full, int64_t start,
+                           const lt_vec *given, lt_arena *arena)
 {
     char *expected = NULL, *answer = NULL;
     lt_answer a = {.row = row};
@@ -133,7 +137,8 @@ static lt_status judge_rows(judge *j, lt_arena *arena, int64_t first, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         start[i] = lt_last_answer(&full[i]);
         if (start[i] < 1)
-            return LT_FAIL(LT_ERR_DATA, "%s: record %lld: no answer is left after cutoff_len", full[i].file, (long long)full[i].record);
+            return LT_FAIL(LT_ERR_DATA, "%s: record %lld: no answer is left after cutoff_len",
+                           full[i].file, (long long)full[i].record);
         prompt[i] = full[i];
         prompt[i].n = start[i];
     }
@@ -157,7 +162,8 @@ static lt_status judge_batch(judge *j, lt_arena *arena, int64_t first, int64_t n
     return st;
 }
 
-lt_status lt_judge(lt_source *s, lt_exec *exec, const lt_model *model, const lt_judge_opts *opts, lt_judge_result *out)
+lt_status lt_judge(lt_source *s, lt_exec *exec, const lt_model *model, const lt_judge_opts *opts,
+                   lt_judge_result *out)
 {
     int32_t stops[LT_MAX_EOS + 1];
     int64_t n_stops = 0;
@@ -165,8 +171,14 @@ lt_status lt_judge(lt_source *s, lt_exec *exec, const lt_model *model, const lt_
     for (int32_t i = 0; i < model->config.n_eos; i++)
         stops[n_stops++] = model->config.eos[i];
     stops[n_stops++] = lt_encoder_ids(lt_dataset_encoder(lt_source_dataset(s)))->stop;
-    judge j = {.s = s, .o = opts, .out = out, .exec = exec,
-               .generate = {.collate = lt_source_collate(s), .stops = stops, .n_stops = n_stops, .max_tokens = opts->max_tokens}};
+    judge j = {.s = s,
+               .o = opts,
+               .out = out,
+               .exec = exec,
+               .generate = {.collate = lt_source_collate(s),
+                            .stops = stops,
+                            .n_stops = n_stops,
+                            .max_tokens = opts->max_tokens}};
     lt_arena *arena = NULL;
     lt_status st = lt_arena_create(&arena, "answers");
     if (st == LT_OK)

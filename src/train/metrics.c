@@ -18,7 +18,8 @@ struct lt_metrics {
     lt_vec points; /* lt_curve_point */
 };
 
-// Lines of an earlier part of the run up to `iteration` stay; what came after its checkpoint is done again.
+// Lines of an earlier part of the run up to `iteration` stay; what came after its checkpoint is
+// done again.
 static lt_status keep_earlier(lt_metrics *m, int64_t iteration)
 {
     lt_buf old = {0}, kept = {0};
@@ -96,15 +97,18 @@ static lt_status end_line(lt_metrics *m)
 {
     (void)fputs("}\n", m->file);
     if (fflush(m->file) != 0 || ferror(m->file))
-        return LT_FAIL(LT_ERR_IO, "%s: cannot write a line of metrics: the disk may be full", m->path);
+        return LT_FAIL(LT_ERR_IO, "%s: cannot write a line of metrics: the disk may be full",
+                       m->path);
     return LT_OK;
 }
 
 lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
 {
-    (void)fprintf(m->file, "{\"iteration\": %lld, \"consumed_samples\": %lld, \"tokens\": %lld, \"targets\": %lld, \"patches\": %lld",
-                  (long long)s->iteration, (long long)s->consumed_samples, (long long)s->tokens, (long long)s->targets,
-                  (long long)s->patches);
+    (void)fprintf(m->file,
+                  "{\"iteration\": %lld, \"consumed_samples\": %lld, \"tokens\": %lld, "
+                  "\"targets\": %lld, \"patches\": %lld",
+                  (long long)s->iteration, (long long)s->consumed_samples, (long long)s->tokens,
+                  (long long)s->targets, (long long)s->patches);
     const struct {
         const char *key;
         double value;
@@ -136,7 +140,8 @@ lt_status lt_metrics_close(lt_metrics *m)
 {
     if (!m)
         return LT_OK;
-    lt_status st = fclose(m->file) == 0 ? LT_OK : LT_FAIL(LT_ERR_IO, "%s: cannot finish writing", m->path);
+    lt_status st =
+        fclose(m->file) == 0 ? LT_OK : LT_FAIL(LT_ERR_IO, "%s: cannot finish writing", m->path);
     lt_buf svg = {0};
     if (st == LT_OK)
         st = lt_curve_svg(m->points.data, m->points.n, "loss", &svg);

@@ -11,7 +11,8 @@ typedef struct lt_step_metrics {
     int64_t iteration, consumed_samples, tokens, targets, patches;
     double loss, grad_norm, lr;
     double step_s, wait_s, update_s; /* whole step; waiting for data; the optimizer */
-    double tokens_per_s, model_flops, mfu; /* mfu: share of the measured matrix-product rate; NaN: not measured */
+    double tokens_per_s, model_flops,
+        mfu;              /* mfu: share of the measured matrix-product rate; NaN: not measured */
     int64_t memory_bytes; /* device pool */
 } lt_step_metrics;
 

@@ -6,7 +6,8 @@
 #include "device/device.h"
 
 /**
- * FLOP/s of a 2048^3 product of random numbers in that dtype, all threads, the best of a few. NaN where the device or dtype has no
+ * FLOP/s of a 2048^3 product of random numbers in that dtype, all threads, the best of a few. NaN
+ * where the device or dtype has no
  * way to measure it.
  */
 LT_NODISCARD lt_status lt_matmul_rate(lt_device *device, lt_dtype dtype, double *out);

@@ -58,17 +58,24 @@ static lt_status open_processor(lt_source *s, const char *dir, const lt_model *m
         s->processor.patch = v->patch;
         s->processor.merge = v->merge;
         s->processor.temporal = v->temporal_patch;
-        LT_NOTE(s->log, "data", "%s has no preprocessor_config.json: pictures are sized by Qwen3-VL's published limits", dir);
+        LT_NOTE(
+            s->log, "data",
+            "%s has no preprocessor_config.json: pictures are sized by Qwen3-VL's published limits",
+            dir);
     } else {
         LT_TRY(st);
     }
-    s->processor.resampler =
-        s->section->preprocess_parameters.use_fast_tokenizer ? LT_RESAMPLE_TORCHVISION : LT_RESAMPLE_PILLOW;
-    if (s->processor.patch != v->patch || s->processor.merge != v->merge || s->processor.temporal != v->temporal_patch)
+    s->processor.resampler = s->section->preprocess_parameters.use_fast_tokenizer
+                                 ? LT_RESAMPLE_TORCHVISION
+                                 : LT_RESAMPLE_PILLOW;
+    if (s->processor.patch != v->patch || s->processor.merge != v->merge ||
+        s->processor.temporal != v->temporal_patch)
         return LT_FAIL(LT_ERR_CONFIG,
-                       "%s: the picture processor has patch %lld, merge %lld, temporal %lld, but the model has %lld, %lld, %lld", dir,
-                       (long long)s->processor.patch, (long long)s->processor.merge, (long long)s->processor.temporal,
-                       (long long)v->patch, (long long)v->merge, (long long)v->temporal_patch);
+                       "%s: the picture processor has patch %lld, merge %lld, temporal %lld, but "
+                       "the model has %lld, %lld, %lld",
+                       dir, (long long)s->processor.patch, (long long)s->processor.merge,
+                       (long long)s->processor.temporal, (long long)v->patch, (long long)v->merge,
+                       (long long)v->temporal_patch);
     return LT_OK;
 }
 
@@ -78,7 +85,8 @@ static void set_collate(lt_source *s, const lt_model *model)
     lt_collate_opts *c = &s->collate;
     *c = lt_collate_opts_default();
     c->mrope = true;
-    c->vision = (lt_vision_ids){model->config.image_token, model->config.video_token, model->config.vision_start};
+    c->vision = (lt_vision_ids){model->config.image_token, model->config.video_token,
+                                model->config.vision_start};
     c->vocab_size = model->vocab;
     c->table_side = model->config.vision.grid;
     c->budget.max_pixels = p->image_max_pixels;
@@ -116,11 +124,15 @@ static lt_status check_ids(const lt_source *s, const lt_model *model)
                  {s->chat->video_pad, ids->vision.video_pad, model->config.video_token}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (pairs[i].ours >= 0 && pairs[i].models >= 0 && pairs[i].ours != pairs[i].models)
-            return LT_FAIL(LT_ERR_CONFIG, "token %s has id %d in the tokenizer, but the model's config.json says %d: they are not of one model",
+            return LT_FAIL(LT_ERR_CONFIG,
+                           "token %s has id %d in the tokenizer, but the model's config.json says "
+                           "%d: they are not of one model",
                            pairs[i].name, pairs[i].ours, pairs[i].models);
     if (lt_tokenizer_size(s->tokenizer) > model->vocab)
-        return LT_FAIL(LT_ERR_CONFIG, "the tokenizer has %lld tokens, the model's vocabulary %lld: they are not of one model",
-                       (long long)lt_tokenizer_size(s->tokenizer), (long long)model->vocab);
+        return LT_FAIL(
+            LT_ERR_CONFIG,
+            "the tokenizer has %lld tokens, the model's vocabulary %lld: they are not of one model",
+            (long long)lt_tokenizer_size(s->tokenizer), (long long)model->vocab);
     return LT_OK;
 }
 
@@ -141,11 +153,13 @@ static lt_status find_files(lt_source *s, const lt_texts *list, const char ***ou
             (*out)[i] = inside;
     }
     if (list->n == 0)
-        return LT_FAIL(LT_ERR_CONFIG, "no data set is named: data.dataset_param.basic_parameters.dataset");
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "no data set is named: data.dataset_param.basic_parameters.dataset");
     return LT_OK;
 }
 
-static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_model *model, lt_pool *pool)
+static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_model *model,
+                              lt_pool *pool)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
     const lt_texts *list = files ? files : &b->dataset;
@@ -160,11 +174,14 @@ static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_mode
     return lt_dataset_open(&o, pool, s->log, &s->dataset);
 }
 
-static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model *model, lt_pool *pool)
+static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model *model,
+                            lt_pool *pool)
 {
     const char *dir = lt_config_processor_dir(s->cfg, s->section);
     if (!dir)
-        return LT_FAIL(LT_ERR_CONFIG, "no folder for the tokenizer: set data.dataset_param.preprocess_parameters.model_name_or_path");
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "no folder for the tokenizer: set "
+                       "data.dataset_param.preprocess_parameters.model_name_or_path");
     LT_TRY(lt_tokenizer_open(dir, &s->tokenizer));
     LT_TRY(lt_template_find(s->section->basic_parameters.template_id, &s->chat));
     set_collate(s, model);
@@ -174,8 +191,8 @@ static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model 
     return check_ids(s, model);
 }
 
-lt_status lt_source_open(const lt_config *cfg, const lt_cfg_dataset *dataset, const lt_texts *files, const lt_model *model, lt_pool *pool,
-                         const lt_log *log, lt_source **out)
+lt_status lt_source_open(const lt_config *cfg, const lt_cfg_dataset *dataset, const lt_texts *files,
+                         const lt_model *model, lt_pool *pool, const lt_log *log, lt_source **out)
 {
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_source), "data source"));
@@ -231,8 +248,11 @@ lt_status lt_source_print(const lt_source *s, lt_buf *out)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
     return lt_buf_printf(out,
-                         "%lld samples (%s), template %s, cutoff_len %lld; pictures: budget %lld to %lld pixels, processor %lld to %lld",
-                         (long long)lt_dataset_rows(s->dataset), lt_dataset_place(s->dataset, 0).file, s->chat->name, (long long)b->cutoff_len,
-                         (long long)s->collate.budget.min_pixels, (long long)s->collate.budget.max_pixels,
+                         "%lld samples (%s), template %s, cutoff_len %lld; pictures: budget %lld "
+                         "to %lld pixels, processor %lld to %lld",
+                         (long long)lt_dataset_rows(s->dataset),
+                         lt_dataset_place(s->dataset, 0).file, s->chat->name,
+                         (long long)b->cutoff_len, (long long)s->collate.budget.min_pixels,
+                         (long long)s->collate.budget.max_pixels,
                          (long long)s->processor.min_pixels, (long long)s->processor.max_pixels);
 }

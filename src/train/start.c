@@ -13,7 +13,8 @@ static lt_status print_parameters(const lt_engine *e, lt_buf *out)
     lt_status st = lt_model_count(e->model, &rows);
     for (int64_t i = 0; st == LT_OK && i < rows.n; i++) {
         const lt_param_count *r = &LT_AT(&rows, lt_param_count, i);
-        st = lt_buf_printf(out, "\n  %-28s %10s trained %10s frozen", r->module, lt_count_text(r->trainable).s, lt_count_text(r->frozen).s);
+        st = lt_buf_printf(out, "\n  %-28s %10s trained %10s frozen", r->module,
+                           lt_count_text(r->trainable).s, lt_count_text(r->frozen).s);
     }
     lt_vec_deinit(&rows);
     return st;
@@ -24,22 +25,28 @@ static lt_status print_optimizer(const lt_engine *e, const lt_schedule *s, lt_bu
     static const char *const decays[] = {"constant", "linear", "cosine"};
     static const char *const losses[] = {"raw", "default", "per_sample_loss", "per_token_loss"};
     const lt_cfg_training *t = &e->cfg->training;
-    LT_TRY(lt_buf_printf(out, "\nAdamW: lr %g (%s, %lld steps, warm-up %g), weight decay %g on every parameter, betas %g %g, eps %g, clip %g",
-                         s->lr, decays[s->decay], (long long)s->steps, s->warmup_ratio, t->weight_decay, t->adam_beta1, t->adam_beta2,
-                         t->adam_eps, t->clip_grad));
-    return lt_buf_printf(out, "\nloss %s; micro-batch %lld x %lld accumulated", losses[e->cfg->features.loss_cfg.loss_type],
+    LT_TRY(lt_buf_printf(out,
+                         "\nAdamW: lr %g (%s, %lld steps, warm-up %g), weight decay %g on every "
+                         "parameter, betas %g %g, eps %g, clip %g",
+                         s->lr, decays[s->decay], (long long)s->steps, s->warmup_ratio,
+                         t->weight_decay, t->adam_beta1, t->adam_beta2, t->adam_eps, t->clip_grad));
+    return lt_buf_printf(out, "\nloss %s; micro-batch %lld x %lld accumulated",
+                         losses[e->cfg->features.loss_cfg.loss_type],
                          (long long)t->micro_batch_size, (long long)t->gradient_accumulation_steps);
 }
 
-lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_schedule *schedule, const lt_progress *progress, double matmul_rate,
-                        lt_buf *out)
+lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_schedule *schedule,
+                        const lt_progress *progress, double matmul_rate, lt_buf *out)
 {
     static const char *const policies[] = {"keep", "lean", "full"};
-    LT_TRY(lt_buf_printf(out, "%s: %s, compute %s", e->device->name, e->device->description, lt_dtype_name(e->compute)));
+    LT_TRY(lt_buf_printf(out, "%s: %s, compute %s", e->device->name, e->device->description,
+                         lt_dtype_name(e->compute)));
     if (isfinite(matmul_rate))
-        LT_TRY(lt_buf_printf(out, ", matrix products at %.1f GFLOP/s (%s)", matmul_rate * 1e-9, lt_cpu_gemm_name()));
-    LT_TRY(lt_buf_printf(out, "\nmodel %s from %s: %s parameters, %s trained", e->model->config.model_type,
-                         e->run ? e->run->dir : "random weights", lt_count_text(lt_model_total(e->model, false)).s,
+        LT_TRY(lt_buf_printf(out, ", matrix products at %.1f GFLOP/s (%s)", matmul_rate * 1e-9,
+                             lt_cpu_gemm_name()));
+    LT_TRY(lt_buf_printf(out, "\nmodel %s from %s: %s parameters, %s trained",
+                         e->model->config.model_type, e->run ? e->run->dir : "random weights",
+                         lt_count_text(lt_model_total(e->model, false)).s,
                          lt_count_text(lt_model_total(e->model, true)).s));
     LT_TRY(print_parameters(e, out));
     LT_TRY(print_optimizer(e, schedule, out));
@@ -54,15 +61,19 @@ lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_sc
             LT_TRY(lt_buf_printf(out, " %s in %lld blocks", policies[p], (long long)blocks[p]));
     LT_TRY(lt_buf_printf(out, "; state %s", lt_bytes_text(lt_exec_memory_of(e->exec).state).s));
     if (progress->iteration > 0)
-        LT_TRY(lt_buf_printf(out, "\nresuming after step %lld (%lld samples)", (long long)progress->iteration, (long long)progress->consumed));
+        LT_TRY(lt_buf_printf(out, "\nresuming after step %lld (%lld samples)",
+                             (long long)progress->iteration, (long long)progress->consumed));
     return LT_OK;
 }
 
 lt_status lt_run_directory(const lt_config *cfg, char *out, size_t bytes)
 {
-    const char *dir = cfg->lathe.run_dir ? cfg->lathe.run_dir : cfg->training.save ? cfg->training.save : "runs";
+    const char *dir = cfg->lathe.run_dir   ? cfg->lathe.run_dir
+                      : cfg->training.save ? cfg->training.save
+                                           : "runs";
     const int n = snprintf(out, bytes, "%s", dir);
     if (n < 0 || (size_t)n >= bytes)
-        return LT_FAIL(LT_ERR_CONFIG, "lathe.run_dir: the path is longer than %zu bytes", bytes - 1);
+        return LT_FAIL(LT_ERR_CONFIG, "lathe.run_dir: the path is longer than %zu bytes",
+                       bytes - 1);
     return LT_OK;
 }

@@ -8,8 +8,11 @@
 #include "train/weights.h"
 
 /** Device, parameters by module, rates, data, loss, memory: one fact a line. */
-LT_NODISCARD lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_schedule *schedule, const lt_progress *progress,
+LT_NODISCARD lt_status lt_start_text(const lt_engine *e, const lt_source *source,
+                                     const lt_schedule *schedule, const lt_progress *progress,
                                      double matmul_rate, lt_buf *out);
-/** lathe.run_dir, else training.save, else runs/. errors: LT_ERR_CONFIG when it does not fit `bytes` */
+/**
+ * lathe.run_dir, else training.save, else runs/. errors: LT_ERR_CONFIG when it does not fit `bytes`
+ */
 LT_NODISCARD lt_status lt_run_directory(const lt_config *cfg, char *out, size_t bytes);
 #endif

@@ -62,9 +62,11 @@ static void say(const trainer *t, const lt_buf *text)
 static lt_status open_data(trainer *t)
 {
     const lt_cfg_data *d = &t->cfg->data;
-    LT_TRY(lt_source_open(t->cfg, &d->dataset_param, NULL, t->engine->model, t->engine->pool, t->log, &t->source));
+    LT_TRY(lt_source_open(t->cfg, &d->dataset_param, NULL, t->engine->model, t->engine->pool,
+                          t->log, &t->source));
     if (t->cfg->training.val_interval > 0 && d->val_dataset_param.given)
-        LT_TRY(lt_source_open(t->cfg, &d->val_dataset_param, NULL, t->engine->model, t->engine->pool, t->log, &t->validation));
+        LT_TRY(lt_source_open(t->cfg, &d->val_dataset_param, NULL, t->engine->model,
+                              t->engine->pool, t->log, &t->validation));
     return LT_OK;
 }
 
@@ -91,11 +93,15 @@ static lt_status set_schedule(trainer *t)
     if (c->train_epochs != LT_CFG_NONE) {
         steps = c->train_epochs * (lt_dataset_rows(lt_source_dataset(t->source)) / t->global_batch);
         if (steps == 0)
-            return LT_FAIL(LT_ERR_CONFIG, "training.train_epochs: %lld samples are fewer than one global batch of %lld",
-                           (long long)lt_dataset_rows(lt_source_dataset(t->source)), (long long)t->global_batch);
+            return LT_FAIL(
+                LT_ERR_CONFIG,
+                "training.train_epochs: %lld samples are fewer than one global batch of %lld",
+                (long long)lt_dataset_rows(lt_source_dataset(t->source)),
+                (long long)t->global_batch);
     }
-    static const lt_decay decays[] = {
-        [LT_CFG_CONSTANT] = LT_DECAY_CONSTANT, [LT_CFG_LINEAR] = LT_DECAY_LINEAR, [LT_CFG_COSINE] = LT_DECAY_COSINE};
+    static const lt_decay decays[] = {[LT_CFG_CONSTANT] = LT_DECAY_CONSTANT,
+                                      [LT_CFG_LINEAR] = LT_DECAY_LINEAR,
+                                      [LT_CFG_COSINE] = LT_DECAY_COSINE};
     t->schedule = (lt_schedule){.decay = decays[c->lr_decay_style],
                                 .lr = c->lr,
                                 .lr_min = c->lr_min,
@@ -138,7 +144,8 @@ static lt_status open_run(trainer *t)
     LT_TRY(lt_metrics_open(t->out->run_dir, t->progress.iteration, &t->metrics));
     LT_TRY(lt_matmul_rate(t->engine->device, t->engine->compute, &t->matmul_rate));
     lt_buf text = {0};
-    lt_status st = lt_start_text(t->engine, t->source, &t->schedule, &t->progress, t->matmul_rate, &text);
+    lt_status st =
+        lt_start_text(t->engine, t->source, &t->schedule, &t->progress, t->matmul_rate, &text);
     if (st == LT_OK)
         LT_INFO(t->log, "start", "%s", text.data);
     lt_buf_clear(&text);
@@ -171,7 +178,8 @@ static lt_status want_kappa(trainer *t, int64_t i, int64_t n)
     if (n <= t->kappa_room[i] && t->kappa[i])
         return LT_OK;
     void *memory = t->kappa[i];
-    const lt_status st = lt_mem_resize(&memory, (size_t)lt_max_i64(n, 1) * sizeof(float), "loss weights");
+    const lt_status st =
+        lt_mem_resize(&memory, (size_t)lt_max_i64(n, 1) * sizeof(float), "loss weights");
     t->kappa[i] = memory;
     t->kappa_room[i] = n;
     return st;
@@ -184,7 +192,9 @@ static lt_status fetch(trainer *t)
     const lt_loss_counts counts = lt_count_losses(t->batch, t->n_micro);
     if (counts.targets == 0 && !t->warned_silent) {
         t->warned_silent = true;
-        LT_WARN(t->log, "data", "step %lld has no token that carries loss: its loss is 0 and it teaches nothing (template, mask_history, cutoff_len?)",
+        LT_WARN(t->log, "data",
+                "step %lld has no token that carries loss: its loss is 0 and it teaches nothing "
+                "(template, mask_history, cutoff_len?)",
                 (long long)t->progress.iteration + 1);
     }
     for (int64_t i = 0; i < t->n_micro; i++) {
@@ -208,7 +218,8 @@ static lt_status check_finite(const trainer *t, const lt_step_result *r)
     if (isfinite(r->loss) && isfinite(r->grad_norm))
         return LT_OK;
     return LT_FAIL(LT_ERR_NUMERIC,
-                   "step %lld: loss is %g and the gradient norm %g: the run stops, and nothing is saved over the last good checkpoint "
+                   "step %lld: loss is %g and the gradient norm %g: the run stops, and nothing is "
+                   "saved over the last good checkpoint "
                    "(a lower training.lr, or training.clip_grad, usually helps)",
                    (long long)t->progress.iteration, r->loss, r->grad_norm);
 }
@@ -252,7 +263,8 @@ static lt_status log_memory(trainer *t)
     return st;
 }
 
-static lt_status record(trainer *t, const lt_step_result *r, double lr, double step_s, double wait_s, double update_s)
+static lt_status record(trainer *t, const lt_step_result *r, double lr, double step_s,
+                        double wait_s, double update_s)
 {
     lt_step_metrics s = {.iteration = t->progress.iteration,
                          .consumed_samples = t->progress.consumed,
@@ -296,7 +308,8 @@ static lt_status one_step(trainer *t)
     lt_step_result r;
     LT_TRY(fetch(t));
     const double wait_s = lt_loader_waited_s(t->loader) - waited;
-    LT_TRY(lt_exec_step(t->engine->exec, t->view, t->n_micro, t->progress.iteration + 1, lr, NULL, &r));
+    LT_TRY(lt_exec_step(t->engine->exec, t->view, t->n_micro, t->progress.iteration + 1, lr, NULL,
+                        &r));
     t->progress.iteration++;
     t->progress.consumed += t->global_batch;
     t->progress.cursor = lt_loader_consumed(t->loader);
@@ -308,7 +321,8 @@ static lt_status one_step(trainer *t)
     if (isnan(t->out->first_loss))
         t->out->first_loss = r.loss;
     LT_TRY(log_step(t, &r, lr));
-    LT_TRY(record(t, &r, lr, step_s, wait_s, lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE] - updated));
+    LT_TRY(record(t, &r, lr, step_s, wait_s,
+                  lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE] - updated));
     release(t);
     LT_TRY(check_finite(t, &r));
     return t->progress.iteration == 2 ? log_memory(t) : LT_OK;
@@ -338,9 +352,11 @@ static lt_status validate(trainer *t)
 {
     double loss = 0.0;
     int64_t steps = 0;
-    LT_TRY(lt_source_loss(t->validation, t->engine->exec, t->cfg->training.val_micro_batch_size, &loss, &steps));
+    LT_TRY(lt_source_loss(t->validation, t->engine->exec, t->cfg->training.val_micro_batch_size,
+                          &loss, &steps));
     lt_buf text = {0};
-    lt_status st = lt_validation_line_text((int64_t)time(NULL), t->progress.iteration, steps, loss, &text);
+    lt_status st =
+        lt_validation_line_text((int64_t)time(NULL), t->progress.iteration, steps, loss, &text);
     if (st == LT_OK)
         say(t, &text);
     lt_buf_deinit(&text);

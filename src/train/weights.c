@@ -24,7 +24,8 @@ static lt_status find_tensor(lt_engine *e, const lt_param *p, const lt_st_tensor
     return lt_hf_need(hf, name, p->rank, p->dim, out);
 }
 
-static lt_status read_values(lt_engine *e, const lt_st_tensor *t, int32_t param, lt_state_part part, float *piece)
+static lt_status read_values(lt_engine *e, const lt_st_tensor *t, int32_t param, lt_state_part part,
+                             float *piece)
 {
     const int64_t n = e->model->params[param].n_elems;
     for (int64_t i = 0; i < n; i += PIECE) {
@@ -46,11 +47,14 @@ static lt_status list_unused(lt_engine *e)
         st = lt_buf_printf(&text, " and %lld more", (long long)(names.n - MAX_LISTED));
     if (st == LT_OK && names.n > 0) {
         if (e->cfg && e->cfg->training.load_strict)
-            st = LT_FAIL(LT_ERR_FORMAT, "%s holds %lld tensors that the model has no use for (training.load_strict): %s",
-                         lt_hf_dir(e->run->weights), (long long)names.n, text.data);
+            st = LT_FAIL(
+                LT_ERR_FORMAT,
+                "%s holds %lld tensors that the model has no use for (training.load_strict): %s",
+                lt_hf_dir(e->run->weights), (long long)names.n, text.data);
         else
-            LT_NOTE(e->log, "weights", "%lld tensors of %s are not used; they are kept and saved as they are: %s", (long long)names.n,
-                    lt_hf_dir(e->run->weights), text.data);
+            LT_NOTE(e->log, "weights",
+                    "%lld tensors of %s are not used; they are kept and saved as they are: %s",
+                    (long long)names.n, lt_hf_dir(e->run->weights), text.data);
     }
     lt_vec_deinit(&names);
     lt_buf_deinit(&text);
@@ -79,7 +83,8 @@ lt_status lt_weights_random(lt_engine *e, uint64_t seed)
     lt_status st = LT_OK;
     for (int32_t p = 0; st == LT_OK && p < e->model->n_params; p++) {
         const int64_t n = e->model->params[p].n_elems;
-        for (int64_t i = 0; st == LT_OK && lt_exec_has(e->exec, p, LT_STATE_VALUE) && i < n; i += PIECE) {
+        for (int64_t i = 0; st == LT_OK && lt_exec_has(e->exec, p, LT_STATE_VALUE) && i < n;
+             i += PIECE) {
             const int64_t len = lt_min_i64(PIECE, n - i);
             lt_model_init_values(&e->model->params[p], seed, i, len, memory);
             st = lt_exec_write(e->exec, p, LT_STATE_VALUE, i, len, LT_F32, memory);
@@ -95,8 +100,9 @@ static const struct state_row {
     const char *name;
     lt_state_part part;
     bool optimizer;
-} state_rows[] = {
-    {"master", LT_STATE_VALUE, false}, {"exp_avg", LT_STATE_M, true}, {"exp_avg_sq", LT_STATE_V, true}};
+} state_rows[] = {{"master", LT_STATE_VALUE, false},
+                  {"exp_avg", LT_STATE_M, true},
+                  {"exp_avg_sq", LT_STATE_V, true}};
 enum { N_STATE_ROWS = (int)(sizeof state_rows / sizeof state_rows[0]) };
 
 lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
@@ -140,14 +146,16 @@ static lt_status fetch_state(void *ctx, int64_t first, int64_t n, void *dst)
     return lt_exec_read(s->exec, s->param, s->part, first, n, LT_F32, dst);
 }
 
-static lt_status new_source(lt_engine *e, lt_arena *arena, int32_t param, lt_state_part part, void **out)
+static lt_status new_source(lt_engine *e, lt_arena *arena, int32_t param, lt_state_part part,
+                            void **out)
 {
     LT_TRY(lt_arena_take(arena, sizeof(state_source), out));
     *(state_source *)*out = (state_source){e->exec, param, part};
     return LT_OK;
 }
 
-// A frozen weight is written from the file that it came from: what graphs read may have been narrowed.
+// A frozen weight is written from the file that it came from: what graphs read may have been
+// narrowed.
 static lt_status weight_item(lt_engine *e, lt_arena *arena, int32_t param, lt_hf_item *item)
 {
     const lt_param *p = &e->model->params[param];
@@ -182,7 +190,8 @@ static lt_status state_items(lt_engine *e, lt_arena *arena, lt_vec *items)
             lt_st_item item;
             void *ctx = NULL;
             LT_TRY(new_source(e, arena, i, state_rows[k].part, &ctx));
-            LT_TRY(lt_run_state_item(arena, state_rows[k].name, p->name, p->rank, p->dim, fetch_state, ctx, &item));
+            LT_TRY(lt_run_state_item(arena, state_rows[k].name, p->name, p->rank, p->dim,
+                                     fetch_state, ctx, &item));
             LT_TRY(lt_vec_push(items, &item));
         }
     return LT_OK;
@@ -201,8 +210,10 @@ static lt_status check_finite(lt_engine *e)
             st = lt_exec_read(e->exec, p, LT_STATE_VALUE, i, len, LT_F32, memory);
             for (int64_t k = 0; st == LT_OK && k < len; k++)
                 if (!isfinite(x[k]))
-                    st = LT_FAIL(LT_ERR_NUMERIC, "weight %s[%lld] is %g: nothing is saved over the last good checkpoint",
-                                 e->model->params[p].name, (long long)(i + k), (double)x[k]);
+                    st = LT_FAIL(
+                        LT_ERR_NUMERIC,
+                        "weight %s[%lld] is %g: nothing is saved over the last good checkpoint",
+                        e->model->params[p].name, (long long)(i + k), (double)x[k]);
         }
     }
     lt_mem_free(memory);
@@ -237,7 +248,8 @@ static lt_status number_text(lt_arena *arena, const char *key, int64_t value, lt
     return lt_vec_push(meta, &pair);
 }
 
-// A random model that was cut says so in its config.json; a cut checkpoint keeps the layers that were left out.
+// A random model that was cut says so in its config.json; a cut checkpoint keeps the layers that
+// were left out.
 static lt_status cut_edits(lt_engine *e, lt_arena *arena, lt_vec *edits)
 {
     char *layers = NULL, *depth = NULL;
@@ -264,7 +276,8 @@ typedef struct save_lists {
     lt_vec items, state, meta, edits;
 } save_lists;
 
-static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena *arena, save_lists *l)
+static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena *arena,
+                            save_lists *l)
 {
     for (int32_t i = 0; i < e->model->n_params; i++) {
         lt_hf_item item;
@@ -302,7 +315,8 @@ static lt_status save(lt_engine *e, const lt_progress *progress, lt_arena *arena
 lt_status lt_weights_save(lt_engine *e, const lt_progress *progress)
 {
     lt_arena *arena = NULL;
-    save_lists l = {LT_VEC_OF(lt_hf_item), LT_VEC_OF(lt_st_item), LT_VEC_OF(lt_st_pair), LT_VEC_OF(lt_hf_edit)};
+    save_lists l = {LT_VEC_OF(lt_hf_item), LT_VEC_OF(lt_st_item), LT_VEC_OF(lt_st_pair),
+                    LT_VEC_OF(lt_hf_edit)};
     lt_status st = lt_arena_create(&arena, "lists of a save");
     if (st == LT_OK)
         st = save(e, progress, arena, &l);

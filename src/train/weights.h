@@ -6,7 +6,8 @@
 #include "train/engine.h"
 
 /**
- * Read every parameter from the engine's checkpoint. Tensors that no parameter takes are listed once; an error with load_strict.
+ * Read every parameter from the engine's checkpoint. Tensors that no parameter takes are listed
+ * once; an error with load_strict.
  * errors   LT_ERR_NOT_FOUND, LT_ERR_SHAPE, LT_ERR_DTYPE: name tensor and file
  */
 LT_NODISCARD lt_status lt_weights_load(lt_engine *e);
@@ -20,13 +21,16 @@ typedef struct lt_progress {
     int64_t cursor;    /* the sampler's */
 } lt_progress;
 /**
- * Masters, moments and counters of a saved run; all 0, and nothing done, when the checkpoint holds weights alone.
+ * Masters, moments and counters of a saved run; all 0, and nothing done, when the checkpoint holds
+ * weights alone.
  * in       optimizer: false leaves the moments at zero (no_load_optim)
  */
 LT_NODISCARD lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out);
 /**
- * Save training.save/iter_N: weights in the dtype of the file that they came from (or save_ckpt_dtype), state beside them.
- * errors   LT_ERR_NUMERIC when a weight is not finite: nothing is written then; those of lt_run_save
+ * Save training.save/iter_N: weights in the dtype of the file that they came from (or
+ * save_ckpt_dtype), state beside them.
+ * errors   LT_ERR_NUMERIC when a weight is not finite: nothing is written then; those of
+ *          lt_run_save
  */
 LT_NODISCARD lt_status lt_weights_save(lt_engine *e, const lt_progress *progress);
 #endif

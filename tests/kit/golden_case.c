@@ -13,9 +13,11 @@ lt_status golden_reset(golden_model *g)
         const lt_param *p = &g->model->params[i];
         const lt_st_tensor *t = lt_st_find(g->weights, p->name);
         if (!t)
-            return LT_FAIL(LT_ERR_FORMAT, "%s: tensor %s is missing", lt_st_path(g->weights), p->name);
+            return LT_FAIL(LT_ERR_FORMAT, "%s: tensor %s is missing", lt_st_path(g->weights),
+                           p->name);
         if (lt_st_elems(t) != p->n_elems)
-            return LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s is %s", lt_st_path(g->weights), p->name, lt_st_shape_text(t).s);
+            return LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s is %s", lt_st_path(g->weights), p->name,
+                           lt_st_shape_text(t).s);
         void *memory = NULL;
         LT_TRY(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(float), "a weight"));
         lt_status st = lt_st_read(t, 0, p->n_elems, LT_F32, memory);
@@ -87,7 +89,8 @@ typedef struct reader {
     lt_vec first_row;             /* int64_t, by medium: its first patch row in its own tensor */
 } reader;
 
-static lt_status read_ints(const reader *r, const char *name, int64_t first, int64_t n, int64_t *out)
+static lt_status read_ints(const reader *r, const char *name, int64_t first, int64_t n,
+                           int64_t *out)
 {
     const lt_st_tensor *t = lt_st_find(r->c->file, name);
     if (!t)
@@ -95,13 +98,16 @@ static lt_status read_ints(const reader *r, const char *name, int64_t first, int
     return lt_st_read(t, first, n, LT_I64, out);
 }
 
-// A medium begins at a placeholder that no medium before it covers. A video covers its slices, with text between them.
+// A medium begins at a placeholder that no medium before it covers. A video covers its slices, with
+// text between them.
 static lt_status take_medium(reader *r, bool video, int64_t *tokens)
 {
     int64_t grid[3];
     int64_t *number = video ? &r->video : &r->image, *row = video ? &r->video_row : &r->image_row;
     LT_TRY(read_ints(r, video ? "in.video_grid_thw" : "in.image_grid_thw", *number * 3, 3, grid));
-    const lt_media m = {video ? LT_MEDIA_VIDEO : LT_MEDIA_IMAGE, lt_st_path(r->c->file), {grid[0], grid[1], grid[2]}};
+    const lt_media m = {video ? LT_MEDIA_VIDEO : LT_MEDIA_IMAGE,
+                        lt_st_path(r->c->file),
+                        {grid[0], grid[1], grid[2]}};
     LT_TRY(lt_vec_push(&r->media, &m));
     LT_TRY(lt_vec_push(&r->first_row, row));
     *number += 1;
@@ -179,7 +185,8 @@ static lt_status give_pixels(void *ctx, const lt_media *media, void *rows)
     if (!t)
         return LT_FAIL(LT_ERR_FORMAT, "%s: tensor %s is missing", lt_st_path(r->c->file), name);
     const int64_t width = r->g->model->pixel_width, i = media - (const lt_media *)r->media.data;
-    return lt_st_read(t, LT_AT(&r->first_row, int64_t, i) * width, lt_grid_patches(media->grid) * width, LT_F32, rows);
+    return lt_st_read(t, LT_AT(&r->first_row, int64_t, i) * width,
+                      lt_grid_patches(media->grid) * width, LT_F32, rows);
 }
 
 static lt_status check_positions(reader *r)
@@ -193,7 +200,8 @@ static lt_status check_positions(reader *r)
     for (int64_t row = 0; row < c->rows; row++)
         for (int64_t i = 0; i < c->lengths[row]; i++, t++)
             for (int64_t axis = 0; axis < 3; axis++)
-                if (c->batch->positions[axis * c->batch->n_tokens + t] != theirs[(axis * c->rows + row) * c->padded + i])
+                if (c->batch->positions[axis * c->batch->n_tokens + t] !=
+                    theirs[(axis * c->rows + row) * c->padded + i])
                     c->positions_equal = false;
     return LT_OK;
 }
@@ -239,7 +247,8 @@ lt_status golden_case_open(const golden_model *g, const char *path, golden_case 
     LT_TRY(lt_arena_create(&c->arena, "golden case"));
     const lt_st_tensor *ids = lt_st_find(c->file, "in.input_ids");
     if (!ids || ids->rank != 2)
-        return LT_FAIL(LT_ERR_FORMAT, "%s: tensor in.input_ids is missing or not [rows, length]", path);
+        return LT_FAIL(LT_ERR_FORMAT, "%s: tensor in.input_ids is missing or not [rows, length]",
+                       path);
     c->rows = ids->dim[0];
     c->padded = ids->dim[1];
     LT_TRY(take_ints(c->arena, c->rows, &c->lengths, NULL));

@@ -22,7 +22,8 @@ static lt_extents count(const lt_model_config *c, const made_sample *samples, in
 static lt_status take(made_batch *b, const lt_model_config *c)
 {
     for (int v = 0; v < LT_N_BATCH_VALUES; v++) {
-        b->view.value[v] = lt_batch_tensor((lt_batch_value)v, &b->view.extents, lt_model_config_pixel_width(c));
+        b->view.value[v] =
+            lt_batch_tensor((lt_batch_value)v, &b->view.extents, lt_model_config_pixel_width(c));
         LT_TRY(lt_arena_take(b->arena, lt_tensor_bytes(&b->view.value[v]), &b->view.value[v].data));
     }
     return LT_OK;
@@ -65,11 +66,13 @@ static void put_text_token(filler *f, int32_t id)
 // Patches in merge groups: (by, bx, dy, dx).
 static void put_patches(filler *f, const made_sample *s)
 {
-    const int64_t m = f->c->vision.merge, n = f->v->extents.n[LT_EXT_PATCHES], side = f->c->vision.grid;
+    const int64_t m = f->c->vision.merge, n = f->v->extents.n[LT_EXT_PATCHES],
+                  side = f->c->vision.grid;
     ints(f, LT_BATCH_FRAME_SEGMENTS)[f->frame++] = (int32_t)f->patch;
     for (int64_t k = 0; k < s->rows * s->cols; k++, f->patch++) {
         const int64_t group = k / (m * m), inside = k % (m * m);
-        const int64_t row = group / (s->cols / m) * m + inside / m, col = group % (s->cols / m) * m + inside % m;
+        const int64_t row = group / (s->cols / m) * m + inside / m,
+                      col = group % (s->cols / m) * m + inside % m;
         ints(f, LT_BATCH_PATCH_POS)[f->patch] = (int32_t)row;
         ints(f, LT_BATCH_PATCH_POS)[n + f->patch] = (int32_t)col;
         for (int64_t corner = 0; corner < 4; corner++) {
@@ -118,13 +121,15 @@ static void fill(filler *f, const made_sample *samples, int64_t n)
     ints(f, LT_BATCH_SEGMENTS)[n] = (int32_t)f->token;
     ints(f, LT_BATCH_FRAME_SEGMENTS)[f->frame] = (int32_t)f->patch;
     float *pixels = f->v->value[LT_BATCH_PIXELS].data, *kappa = f->v->value[LT_BATCH_KAPPA].data;
-    for (int64_t i = 0, count_pixels = lt_n_elems(&f->v->value[LT_BATCH_PIXELS]); i < count_pixels; i++)
+    for (int64_t i = 0, count_pixels = lt_n_elems(&f->v->value[LT_BATCH_PIXELS]); i < count_pixels;
+         i++)
         pixels[i] = (float)lt_normal(f->seed + 1, (uint64_t)i);
     for (int64_t i = 0; i < e->n[LT_EXT_TARGETS]; i++)
         kappa[i] = 1.0F / (float)e->n[LT_EXT_TARGETS];
 }
 
-lt_status made_batch_create(const lt_model_config *config, const made_sample *samples, int64_t n, uint64_t seed, made_batch *out)
+lt_status made_batch_create(const lt_model_config *config, const made_sample *samples, int64_t n,
+                            uint64_t seed, made_batch *out)
 {
     *out = (made_batch){0};
     LT_TRY(lt_arena_create(&out->arena, "a made-up batch"));

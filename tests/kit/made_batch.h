@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A micro-batch made up from a seed, for tests and benchmarks that need no data set: samples of text with pictures in them.
+// A micro-batch made up from a seed, for tests and benchmarks that need no data set: samples of
+// text with pictures in them.
 #ifndef LT_TESTS_MADE_BATCH_H
 #define LT_TESTS_MADE_BATCH_H
 
@@ -19,10 +20,11 @@ typedef struct made_batch {
 } made_batch;
 
 /**
- * Tokens of the text are random; every text token but the first of a sample is a target; kappa = 1 / targets.
+ * Tokens of the text are random; every text token but the first of a sample is a target; kappa = 1
+ * / targets.
  * pixels are standard normal. rows and cols must be multiples of the merge size.
  */
-LT_NODISCARD lt_status made_batch_create(const lt_model_config *config, const made_sample *samples, int64_t n, uint64_t seed,
-                                         made_batch *out);
+LT_NODISCARD lt_status made_batch_create(const lt_model_config *config, const made_sample *samples,
+                                         int64_t n, uint64_t seed, made_batch *out);
 void made_batch_destroy(made_batch *b);
 #endif
