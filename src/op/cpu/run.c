@@ -8,20 +8,30 @@ static bool is_fast(const lt_tensor *t)
     return !t || !lt_dtype_is_float(t->dtype) || t->dtype == LT_F32 || t->dtype == LT_BF16;
 }
 
+// Holds the first tensor that is given against all others; a backward kernel need not have in[0].
+static bool is_alike(const lt_tensor *t, const lt_tensor **first)
+{
+    if (!t)
+        return true;
+    if (!*first)
+        *first = t;
+    return t->dtype == (*first)->dtype;
+}
+
 bool lt_cpu_takes(const lt_op_args *a, uint32_t same_as_in0)
 {
+    const lt_tensor *first = a->in[0];
     for (int i = 0; i < LT_MAX_IN; i++) {
         if (!is_fast(a->in[i]) || !is_fast(a->din[i]))
             return false;
-        if ((same_as_in0 & LT_IN(i)) && a->in[i] && a->in[i]->dtype != a->in[0]->dtype)
+        if ((same_as_in0 & LT_IN(i)) && !is_alike(a->in[i], &first))
             return false;
     }
     for (int i = 0; i < LT_MAX_OUT; i++) {
         if (!is_fast(a->out[i]) || !is_fast(a->dout[i]))
             return false;
-        if ((same_as_in0 & LT_OUT(i)) && a->out[i] && a->out[i]->dtype != a->in[0]->dtype)
-            return false;
-        if ((same_as_in0 & LT_OUT(i)) && a->dout[i] && a->dout[i]->dtype != a->in[0]->dtype)
+        if ((same_as_in0 & LT_OUT(i)) &&
+            !(is_alike(a->out[i], &first) && is_alike(a->dout[i], &first)))
             return false;
     }
     return true;
