@@ -14,8 +14,8 @@ typedef struct lt_cpu_check {
     uint32_t no_grad;    /* LT_IN bits: float inputs without a gradient */
     uint32_t no_upstream; /* LT_OUT bits: outputs that nothing differentiates through */
     uint32_t wide_out;    /* LT_OUT bits: outputs that are f32 in bf16 (lse, loss) */
-    double tol,
-        tol_bf16; /* of the largest element; 0: 2e-6, and 0.008 (two units in the last place of bf16) */
+    bool nan_spreads; /* a NaN may reach more than in REF: 0 times a masked NaN is a NaN in a product of blocks */
+    double tol, tol_bf16; /* of the largest element; 0: 2e-6, and 0.008 (two units in the last place of bf16) */
 } lt_cpu_check;
 
 /**

@@ -36,6 +36,8 @@ lt_status lt_linear_cross_entropy_fwd_cpu(const lt_op_args *a);
 lt_status lt_linear_cross_entropy_bwd_cpu(const lt_op_args *a);
 /** Bytes that both want. */
 size_t lt_linear_cross_entropy_scratch_cpu(const lt_op_args *a, lt_pass pass);
+lt_status lt_attention_fwd_cpu(const lt_op_args *a);
+lt_status lt_attention_bwd_cpu(const lt_op_args *a);
 lt_status lt_add_fwd_cpu(const lt_op_args *a);
 lt_status lt_copy_fwd_cpu(const lt_op_args *a);
 lt_status lt_scatter_add_rows_fwd_cpu(const lt_op_args *a);

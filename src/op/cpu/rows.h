@@ -86,6 +86,7 @@ typedef struct lt_row_kernels {
     /* s becomes p = exp(scale s - lse), ds becomes scale p (ds - mean); zeros behind `seen` */
     void (*attend_grad)(float *s, float *ds, float scale, float lse, float mean, int64_t seen,
                         int64_t n);
+    void (*multiply)(float *x, float by, int64_t n);
     double (*dot)(const void *a, const void *b, bool bf16, int64_t n);
     void (*adamw)(const lt_adamw_args *a, int64_t from, int64_t to);
     /* in double */
