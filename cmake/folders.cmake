@@ -35,6 +35,8 @@ function(lt_kit)
   add_library(lt_kit STATIC EXCLUDE_FROM_ALL ${sources})
   target_include_directories(lt_kit PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(lt_kit PUBLIC PkgConfig::cmocka)
+  # Whole runs (run_kit.c) start the program itself.
+  target_compile_definitions(lt_kit PRIVATE LATHE_PROGRAM="$<TARGET_FILE:lathe>" LATHE_SANITIZER="${LATHE_SANITIZE}")
 endfunction()
 
 # Every test runs in the source folder and reads its golden files from there (tests/golden, ../shared/golden).
@@ -71,6 +73,7 @@ function(lt_programs)
       target_link_libraries(${place}_${name} PRIVATE lt_kit lt_cli)
       set_target_properties(${place}_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${place})
       if(place STREQUAL "tests" AND name MATCHES "_test$")
+        add_dependencies(${place}_${name} lathe)
         lt_add_test(tests/${name} ${place}_${name})
       endif()
     endforeach()

@@ -3,6 +3,7 @@
 #include "train/metrics.h"
 
 #include "base/file.h"
+#include "base/number.h"
 #include "train/curve.h"
 
 #include <jansson.h>
@@ -84,11 +85,12 @@ lt_status lt_metrics_open(const char *dir, int64_t iteration, lt_metrics **out)
     return st;
 }
 
+// The shortest text that reads back as the same number, so that runs can be compared to the bit.
 // JSON has no NaN.
 static void put(FILE *f, const char *key, double v)
 {
     if (isfinite(v))
-        (void)fprintf(f, ", \"%s\": %.9g", key, v);
+        (void)fprintf(f, ", \"%s\": %s", key, lt_double_text(v).s);
     else
         (void)fprintf(f, ", \"%s\": null", key);
 }

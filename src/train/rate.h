@@ -6,9 +6,9 @@
 #include "device/device.h"
 
 /**
- * FLOP/s of a 2048^3 product of random numbers in that dtype, all threads, the best of a few. NaN
- * where the device or dtype has no
- * way to measure it.
+ * FLOP/s of a product of square matrices of random numbers in that dtype, all threads, the best of
+ * a few. The side is doubled from 256 to at most 2048 until a product takes 20 ms, so that a start
+ * is not held up. NaN where the device or dtype has no way to measure it.
  */
 LT_NODISCARD lt_status lt_matmul_rate(lt_device *device, lt_dtype dtype, double *out);
 #endif

@@ -38,7 +38,8 @@ typedef struct trainer {
     double begin_s, elapsed_s; /* start of the first step; step time since the last log line */
     int64_t unlogged;
     bool warned_silent;
-    int64_t last_saved;
+    int64_t began_at, last_saved; /* iterations: of this run's start, of its last checkpoint */
+    bool data_failed;             /* the step was not begun: weights are those of the step before */
     lt_train_summary *out;
 } trainer;
 
@@ -137,6 +138,7 @@ static lt_status open_run(trainer *t)
     LT_TRY(open_data(t));
     LT_TRY(lt_engine_start(t->engine, &o));
     LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
+    t->began_at = t->progress.iteration;
     t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
     LT_TRY(open_loader(t));
     LT_TRY(set_schedule(t));
@@ -306,11 +308,14 @@ static lt_status one_step(trainer *t)
     const double updated = lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE];
     const double lr = lt_schedule_lr(&t->schedule, t->progress.iteration);
     lt_step_result r;
-    LT_TRY(fetch(t));
+    const lt_status fetched = fetch(t);
+    t->data_failed = fetched != LT_OK;
+    LT_TRY(fetched);
     const double wait_s = lt_loader_waited_s(t->loader) - waited;
-    LT_TRY(lt_exec_step(t->engine->exec, t->view, t->n_micro, t->progress.iteration + 1, lr, NULL,
-                        &r));
+    LT_TRY(
+        lt_exec_step(t->engine->exec, t->view, t->n_micro, t->progress.updates + 1, lr, NULL, &r));
     t->progress.iteration++;
+    t->progress.updates++;
     t->progress.consumed += t->global_batch;
     t->progress.cursor = lt_loader_consumed(t->loader);
     const double step_s = lt_clock_now() - begin;
@@ -368,21 +373,43 @@ static bool is_due(int64_t iteration, int64_t interval)
     return interval > 0 && iteration % interval == 0;
 }
 
+// A record that cannot be used ends the run; what was trained until then is kept.
+static lt_status keep_progress(trainer *t, lt_status why)
+{
+    char message[4096];
+    (void)snprintf(message, sizeof message, "%s", lt_error_message());
+    if (t->progress.iteration > t->began_at && save(t) != LT_OK)
+        LT_WARN(t->log, "train", "the %lld steps done are lost: %s",
+                (long long)t->progress.iteration, lt_error_message());
+    return lt_error_adopt(why, message);
+}
+
+static bool stop_wanted(const trainer *t)
+{
+    return t->sinks->stop && atomic_load(t->sinks->stop);
+}
+
+static lt_status after_step(trainer *t)
+{
+    if (is_due(t->progress.iteration, t->cfg->training.save_interval))
+        LT_TRY(save(t));
+    if (!t->validation || !is_due(t->progress.iteration, t->cfg->training.val_interval))
+        return LT_OK;
+    const lt_status st = validate(t);
+    return st == LT_OK ? st : keep_progress(t, st);
+}
+
 static lt_status loop(trainer *t)
 {
     t->begin_s = lt_clock_now();
-    while (t->progress.iteration < t->schedule.steps) {
-        LT_TRY(one_step(t));
-        if (is_due(t->progress.iteration, t->cfg->training.save_interval))
-            LT_TRY(save(t));
-        if (t->validation && is_due(t->progress.iteration, t->cfg->training.val_interval))
-            LT_TRY(validate(t));
-        if (t->sinks->stop && atomic_load(t->sinks->stop)) {
-            t->out->stopped = t->progress.iteration < t->schedule.steps;
-            break;
-        }
+    while (t->progress.iteration < t->schedule.steps && !stop_wanted(t)) {
+        const lt_status st = one_step(t);
+        if (st != LT_OK)
+            return t->data_failed ? keep_progress(t, st) : st;
+        LT_TRY(after_step(t));
     }
-    return save(t);
+    t->out->stopped = t->progress.iteration < t->schedule.steps;
+    return t->progress.iteration > t->began_at ? save(t) : LT_OK;
 }
 
 lt_status lt_train(const lt_config *cfg, const lt_train_sinks *sinks, lt_train_summary *out)

@@ -120,6 +120,9 @@ lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
             if (state_rows[k].optimizer && !optimizer)
                 continue;
             st = lt_run_state(e->run, state_rows[k].name, p->name, p->rank, p->dim, &t);
+            if (st == LT_ERR_NOT_FOUND && state_rows[k].optimizer)
+                lt_error_note("the checkpoint was saved without the optimizer's state; "
+                              "training.no_load_optim=true goes on from it with fresh moments");
             if (st == LT_OK)
                 st = read_values(e, t, i, state_rows[k].part, piece);
         }
@@ -128,6 +131,8 @@ lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
     LT_TRY(st);
     LT_TRY(lt_run_number(e->run, "iteration", &out->iteration));
     LT_TRY(lt_run_number(e->run, "consumed_train_samples", &out->consumed));
+    if (optimizer)
+        LT_TRY(lt_run_number(e->run, "optimizer_updates", &out->updates));
     return lt_run_number(e->run, "sampler_cursor", &out->cursor);
 }
 
@@ -287,6 +292,7 @@ static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena 
     LT_TRY(state_items(e, arena, &l->state));
     LT_TRY(number_text(arena, "consumed_train_samples", progress->consumed, &l->meta));
     LT_TRY(number_text(arena, "sampler_cursor", progress->cursor, &l->meta));
+    LT_TRY(number_text(arena, "optimizer_updates", progress->updates, &l->meta));
     LT_TRY(number_text(arena, "seed", e->cfg->training.seed, &l->meta));
     return e->cut && !e->run ? cut_edits(e, arena, &l->edits) : LT_OK;
 }

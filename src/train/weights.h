@@ -17,6 +17,7 @@ LT_NODISCARD lt_status lt_weights_random(lt_engine *e, uint64_t seed);
 /** Counters of a run that a checkpoint holds. */
 typedef struct lt_progress {
     int64_t iteration; /* optimizer steps done */
+    int64_t updates;   /* steps that the moments have seen: fewer after no_load_optim */
     int64_t consumed;  /* samples: iteration * global batch */
     int64_t cursor;    /* the sampler's */
 } lt_progress;
