@@ -42,3 +42,6 @@ foreach(lib jansson yaml-0.1 libpcre2-8 libutf8proc libjpeg libpng libwebp zlib 
   string(REGEX REPLACE "[^a-z0-9]" "_" name ${lib})
   pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${lib})
 endforeach()
+if(LATHE_CUDA)
+  include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
+endif()

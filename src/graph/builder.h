@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "graph/batch.h"
 #include "graph/op_def.h"
+#include <stdalign.h>
 
 typedef enum lt_init {
     LT_INIT_NORMAL,
@@ -54,7 +55,7 @@ typedef struct lt_value {
 struct lt_node {
     const lt_op_def *def;
     lt_val in[LT_MAX_IN], out[LT_MAX_OUT];
-    _Alignas(8) unsigned char attr[LT_ATTR_BYTES];
+    alignas(8) unsigned char attr[LT_ATTR_BYTES];
 };
 
 /** A block's forward graph at one capacity; nodes and values in order of creation. */

@@ -2,6 +2,7 @@
 // adamw and sum_squares: checks, references and table rows.
 #include "op/adamw.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 enum { P, M, V, LO }; /* the in-out tensors */
@@ -75,7 +76,9 @@ const lt_op_def lt_op_adamw = {
     .n_out = 4,
     .dtypes = LT_DTYPE_BIT(LT_F32) | LT_DTYPE_BIT(LT_F64),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_adamw_fwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_adamw_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_adamw_fwd_cuda)},
 };
 
 static lt_status infer_sum(const lt_op_args *a)
@@ -103,5 +106,7 @@ const lt_op_def lt_op_sum_squares = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer_sum,
-    .forward = {[LT_REF] = sum_ref, [LT_CPU] = lt_sum_squares_fwd_cpu},
+    .forward = {[LT_REF] = sum_ref,
+                [LT_CPU] = lt_sum_squares_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_sum_squares_fwd_cuda)},
 };

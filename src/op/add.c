@@ -2,6 +2,7 @@
 // add and copy: shape rules, references and table rows.
 #include "op/add.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <string.h>
 
 static lt_status infer(const lt_op_args *a)
@@ -32,7 +33,9 @@ const lt_op_def lt_op_add = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_add_fwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_add_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_add_fwd_cuda)},
     .grad = grad,
     .flags = LT_OP_CHEAP | LT_OP_IN_PLACE,
 };
@@ -63,7 +66,9 @@ const lt_op_def lt_op_copy = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer_copy,
-    .forward = {[LT_REF] = copy_ref, [LT_CPU] = lt_copy_fwd_cpu},
+    .forward = {[LT_REF] = copy_ref,
+                [LT_CPU] = lt_copy_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_copy_fwd_cuda)},
     .grad = grad,
     .flags = LT_OP_CHEAP,
 };

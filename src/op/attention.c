@@ -3,6 +3,7 @@
 // needs it.
 #include "op/attention.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 // What the loops need, read from the arguments once.
@@ -191,8 +192,12 @@ const lt_op_def lt_op_attention = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(3),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_attention_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_attention_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_attention_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_attention_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_attention_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_attention_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2) | LT_IN(3) | LT_OUT(0) | LT_OUT(1),
     .flops = flops,
     .flags = LT_OP_MUST_SAVE,

@@ -2,6 +2,7 @@
 // cast: shape rule, reference and table row.
 #include "op/cast.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 
 static lt_status infer(const lt_op_args *a)
 {
@@ -34,8 +35,12 @@ const lt_op_def lt_op_cast = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_cast_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_cast_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_cast_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_cast_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_cast_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_cast_bwd_cuda)},
     .flags = LT_OP_CHEAP,
 };
 

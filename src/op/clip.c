@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // clip: shape rule, reference and table row.
 #include "op/clip.h"
+#include "op/cuda/kernels.h"
 
 #include "op/adamw.h"
 
@@ -33,5 +34,5 @@ const lt_op_def lt_op_clip = {
     .n_in = 0,
     .n_out = 2,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_clip_fwd_cuda)},
 };

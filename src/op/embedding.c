@@ -2,6 +2,7 @@
 // embedding: shape rule, reference and table row.
 #include "op/embedding.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 
 static lt_status infer(const lt_op_args *a)
 {
@@ -62,8 +63,12 @@ const lt_op_def lt_op_embedding = {
     .dtypes = LT_INDEX,
     .index_in = LT_IN(0),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_embedding_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_embedding_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_embedding_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_embedding_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_embedding_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_embedding_bwd_cuda)},
     .backward_reads = LT_IN(0),
     .flags = LT_OP_CHEAP,
 };

@@ -2,6 +2,7 @@
 // gelu: shape rule, reference and table row.
 #include "op/gelu.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 static const double half_root = 0.70710678118654752440;    // 1/sqrt(2)
@@ -62,8 +63,12 @@ const lt_op_def lt_op_gelu = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_gelu_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_gelu_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_gelu_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_gelu_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_gelu_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_gelu_bwd_cuda)},
     .backward_reads = LT_IN(0),
     .flags = LT_OP_CHEAP,
 };

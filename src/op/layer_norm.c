@@ -3,6 +3,7 @@
 #include "op/layer_norm.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 typedef struct moments {
@@ -115,8 +116,12 @@ const lt_op_def lt_op_layer_norm = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_layer_norm_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_layer_norm_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_layer_norm_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_layer_norm_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_layer_norm_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_layer_norm_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,

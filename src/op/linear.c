@@ -2,6 +2,7 @@
 // linear: shape rule, reference and table row.
 #include "op/linear.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <stdio.h>
 
 // A weight of more dims is a matrix of its first and the product of the rest.
@@ -92,8 +93,12 @@ const lt_op_def lt_op_linear = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_linear_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_linear_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_linear_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_linear_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_linear_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_linear_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .flops = flops,
 };

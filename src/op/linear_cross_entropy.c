@@ -2,6 +2,7 @@
 // linear_cross_entropy: shape rule, reference and table row.
 #include "op/linear_cross_entropy.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 static lt_status infer(const lt_op_args *a)
@@ -118,12 +119,15 @@ static lt_status backward_ref(const lt_op_args *a)
     return LT_OK;
 }
 
-// For the reference a row of logits and one of dh, in double; for the CPU as many rows of logits as a chunk has.
+// For the reference a row of logits and one of dh, in double; for the CPU as many rows of logits as
+// a chunk has.
 static size_t scratch(const lt_op_args *a, lt_pass pass)
 {
     const size_t rows = (size_t)(a->in[1]->dim[0] + a->in[0]->dim[1]) * sizeof(double);
     const size_t cpu = lt_linear_cross_entropy_scratch_cpu(a, pass);
-    return a->in[0]->dim[0] == 0 ? 0 : rows > cpu ? rows : cpu;
+    const size_t gpu = LT_CUDA_SCRATCH(lt_linear_cross_entropy_scratch_cuda, a, pass);
+    const size_t most = rows > cpu ? rows : cpu;
+    return a->in[0]->dim[0] == 0 ? 0 : most > gpu ? most : gpu;
 }
 
 static int64_t flops(const lt_op_args *a)
@@ -138,8 +142,12 @@ const lt_op_def lt_op_linear_cross_entropy = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(2),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_linear_cross_entropy_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_linear_cross_entropy_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_linear_cross_entropy_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_linear_cross_entropy_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_linear_cross_entropy_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_linear_cross_entropy_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2) | LT_IN(3),
     .scratch = scratch,
     .flops = flops,

@@ -2,6 +2,7 @@
 // pos_embed_add: shape rule, reference and table row.
 #include "op/pos_embed.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 
 enum { CORNERS = 4 };
 
@@ -66,8 +67,12 @@ const lt_op_def lt_op_pos_embed_add = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(2),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_pos_embed_add_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_pos_embed_add_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_pos_embed_add_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_pos_embed_add_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_pos_embed_add_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_pos_embed_add_bwd_cuda)},
     .backward_reads = LT_IN(2) | LT_IN(3),
     .flags = LT_OP_CHEAP | LT_OP_IN_PLACE,
 };

@@ -3,6 +3,7 @@
 #include "op/qk_norm_rope.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 static int64_t heads_of(const lt_op_args *a)
@@ -139,8 +140,12 @@ const lt_op_def lt_op_qk_norm_rope = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_qk_norm_rope_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_qk_norm_rope_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_qk_norm_rope_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_qk_norm_rope_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_qk_norm_rope_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_qk_norm_rope_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,

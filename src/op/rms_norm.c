@@ -3,6 +3,7 @@
 #include "op/rms_norm.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 static double root(const lt_op_args *a, const lt_tensor *x, int64_t row)
@@ -99,8 +100,12 @@ const lt_op_def lt_op_rms_norm = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_rms_norm_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_rms_norm_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_rms_norm_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_rms_norm_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_rms_norm_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_rms_norm_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,
@@ -145,8 +150,12 @@ const lt_op_def lt_op_add_rms_norm = {
     .n_out = 2,
     .dtypes = LT_FLOATS,
     .infer = infer_add,
-    .forward = {[LT_REF] = forward_add_ref, [LT_CPU] = lt_add_rms_norm_fwd_cpu},
-    .backward = {[LT_REF] = backward_add_ref, [LT_CPU] = lt_add_rms_norm_bwd_cpu},
+    .forward = {[LT_REF] = forward_add_ref,
+                [LT_CPU] = lt_add_rms_norm_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_add_rms_norm_fwd_cuda)},
+    .backward = {[LT_REF] = backward_add_ref,
+                 [LT_CPU] = lt_add_rms_norm_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_add_rms_norm_bwd_cuda)},
     .backward_reads = LT_OUT(0) | LT_IN(2),
     .scratch = scratch,
     .flags = LT_OP_CHEAP,

@@ -2,6 +2,7 @@
 // The rotary tables and split_qkv_rope: shape rules, references and table rows.
 #include "op/rope.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 // theta^(-2i/width) in fp32 as the reference programs have it: the exponent, the power and its
@@ -87,7 +88,7 @@ const lt_op_def lt_op_rope_table = {
     .dtypes = LT_INDEX,
     .index_in = LT_IN(0),
     .infer = infer_text,
-    .forward = {[LT_REF] = text_ref},
+    .forward = {[LT_REF] = text_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_rope_table_fwd_cuda)},
     .flags = LT_OP_CHEAP,
 };
 
@@ -125,7 +126,7 @@ const lt_op_def lt_op_vision_rope_table = {
     .dtypes = LT_INDEX,
     .index_in = LT_IN(0),
     .infer = infer_vision,
-    .forward = {[LT_REF] = vision_ref},
+    .forward = {[LT_REF] = vision_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_vision_rope_table_fwd_cuda)},
     .flags = LT_OP_CHEAP,
 };
 
@@ -208,8 +209,12 @@ const lt_op_def lt_op_split_qkv_rope = {
     .n_out = 3,
     .dtypes = LT_FLOATS,
     .infer = infer_split,
-    .forward = {[LT_REF] = split_ref, [LT_CPU] = lt_split_qkv_rope_fwd_cpu},
-    .backward = {[LT_REF] = split_backward_ref, [LT_CPU] = lt_split_qkv_rope_bwd_cpu},
+    .forward = {[LT_REF] = split_ref,
+                [LT_CPU] = lt_split_qkv_rope_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_split_qkv_rope_fwd_cuda)},
+    .backward = {[LT_REF] = split_backward_ref,
+                 [LT_CPU] = lt_split_qkv_rope_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_split_qkv_rope_bwd_cuda)},
     .backward_reads = LT_IN(1),
     .flags = LT_OP_CHEAP,
 };

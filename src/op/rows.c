@@ -2,6 +2,7 @@
 // scatter_rows, scatter_add_rows and gather_rows: shape rules, references and table rows.
 #include "op/rows.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <string.h>
 
 static lt_status infer_scatter(const lt_op_args *a)
@@ -68,8 +69,12 @@ const lt_op_def lt_op_scatter_rows = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(2),
     .infer = infer_scatter,
-    .forward = {[LT_REF] = scatter_ref, [LT_CPU] = lt_scatter_rows_fwd_cpu},
-    .backward = {[LT_REF] = scatter_backward_ref, [LT_CPU] = lt_scatter_rows_bwd_cpu},
+    .forward = {[LT_REF] = scatter_ref,
+                [LT_CPU] = lt_scatter_rows_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_scatter_rows_fwd_cuda)},
+    .backward = {[LT_REF] = scatter_backward_ref,
+                 [LT_CPU] = lt_scatter_rows_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_scatter_rows_bwd_cuda)},
     .backward_reads = LT_IN(2),
     .flags = LT_OP_CHEAP | LT_OP_IN_PLACE,
 };
@@ -116,7 +121,9 @@ const lt_op_def lt_op_scatter_add_rows = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(2),
     .infer = infer_scatter_add,
-    .forward = {[LT_REF] = scatter_add_ref, [LT_CPU] = lt_scatter_add_rows_fwd_cpu},
+    .forward = {[LT_REF] = scatter_add_ref,
+                [LT_CPU] = lt_scatter_add_rows_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_scatter_add_rows_fwd_cuda)},
     .grad = grad_scatter_add,
     .flags = LT_OP_CHEAP | LT_OP_IN_PLACE,
 };
@@ -163,8 +170,12 @@ const lt_op_def lt_op_gather_rows = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(1),
     .infer = infer_gather,
-    .forward = {[LT_REF] = gather_ref, [LT_CPU] = lt_gather_rows_fwd_cpu},
-    .backward = {[LT_REF] = gather_backward_ref, [LT_CPU] = lt_gather_rows_bwd_cpu},
+    .forward = {[LT_REF] = gather_ref,
+                [LT_CPU] = lt_gather_rows_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_gather_rows_fwd_cuda)},
+    .backward = {[LT_REF] = gather_backward_ref,
+                 [LT_CPU] = lt_gather_rows_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_gather_rows_bwd_cuda)},
     .backward_reads = LT_IN(1),
     .flags = LT_OP_CHEAP,
 };

@@ -2,6 +2,7 @@
 // swiglu: shape rule, reference and table row.
 #include "op/swiglu.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 static lt_status infer(const lt_op_args *a)
@@ -44,8 +45,12 @@ const lt_op_def lt_op_swiglu = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_swiglu_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_swiglu_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_swiglu_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_swiglu_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_swiglu_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_swiglu_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .flags = LT_OP_CHEAP,
 };

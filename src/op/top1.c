@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // top1: shape rule, reference and table row.
 #include "op/top1.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 static lt_status infer(const lt_op_args *a)
@@ -37,7 +38,7 @@ const lt_op_def lt_op_top1 = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_top1_fwd_cuda)},
 };
 
 lt_val lt_top1(lt_builder *b, lt_val x)

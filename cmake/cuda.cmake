@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# The CUDA backend (LATHE_CUDA): the folders device/cuda and op/cuda join their libraries. The runtime is linked statically and
+# cuBLASLt is opened when a device is, so that the program starts on a machine without a GPU.
+set(LATHE_CUDA_TARGETS "80;90a" CACHE STRING "GPU generations that get machine code; the last one that isn't tied to a chip (PTX) also serves later ones")
+find_program(nvcc nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda/bin NO_CACHE)
+if(nvcc AND NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${nvcc})
+endif()
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+set(CMAKE_CUDA_ARCHITECTURES OFF) # named below: CMake 3.25 knows no 90a
+enable_language(CUDA)
+find_package(CUDAToolkit 13 REQUIRED)
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -lineinfo")
+set(LT_CUDA_FLAGS "-Wno-deprecated-gpu-targets;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror")
+foreach(target ${LATHE_CUDA_TARGETS})
+  list(APPEND LT_CUDA_FLAGS "-gencode=arch=compute_${target},code=sm_${target}")
+endforeach()
+if("90a" IN_LIST LATHE_CUDA_TARGETS AND "80" IN_LIST LATHE_CUDA_TARGETS)
+  list(APPEND LT_CUDA_FLAGS "-gencode=arch=compute_90,code=compute_90")
+endif()
+
+# Called by lt_folder: src/NAME/cuda/* joins lt_NAME.
+function(lt_cuda_folder name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/cuda/*.c ${PROJECT_SOURCE_DIR}/src/${name}/cuda/*.cu)
+  if(NOT sources)
+    return()
+  endif()
+  target_sources(lt_${name} PRIVATE ${sources})
+  target_compile_definitions(lt_${name} PRIVATE LATHE_CUDA)
+  target_compile_options(lt_${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${LT_CUDA_FLAGS}>")
+  target_include_directories(lt_${name} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(lt_${name} PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
+endfunction()

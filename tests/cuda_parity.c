@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuda_parity: whole steps of a tiny Qwen3-VL on the GPU beside the same steps on the CPU: every
+// gradient, five AdamW steps, with text alone and with pictures, in f32 and bf16. Then what must
+// not change a bit on the GPU: policies, a second run, random legal orders of the program with
+// freed memory poisoned. Exit code 1 when something is outside its limit, 77 when there is no GPU.
+#include "exec/exec.h"
+
+#include "base/rng.h"
+#include "tests/kit/lt_qwen.h"
+#include "tests/kit/made_batch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STEPS = 5, ORDERS = 12 };
+
+/* grad: largest difference over the tensor's largest magnitude; moved: |difference of weights| over
+   |how far training moved them|. f32: sums in another order, through a dozen layers. bf16: both
+   machines round every activation to 2^-8, not always alike. */
+typedef struct limits {
+    double loss, grad, norm, moved;
+} limits;
+static const limits limits_of[] = {
+    [LT_F32] = {2e-6, 5e-5, 2e-5, 1e-3}, [LT_BF16] = {5e-3, 5e-2, 2e-2, 2e-1}};
+
+typedef struct tally {
+    int passed, failed;
+} tally;
+
+static void judge(tally *t, const char *where, const char *what, double error, double limit)
+{
+    const bool ok = error <= limit; // false for a NaN
+    ok ? t->passed++ : t->failed++;
+    printf("%s %s %s: %.3g (limit %.3g)\n", ok ? "ok  " : "FAIL", where, what, error, limit);
+}
+
+// ---- a model in an executor
+
+typedef struct setup {
+    lt_device *device;
+    lt_dtype compute;
+    lt_policy policy;
+    bool poison;
+    uint64_t order_seed;
+} setup;
+
+typedef struct world {
+    lt_model *model;
+    lt_units *units;
+    lt_exec *exec;
+} world;
+
+static void close_world(world *w)
+{
+    lt_exec_destroy(w->exec);
+    lt_units_destroy(w->units);
+    lt_model_destroy(w->model);
+    *w = (world){0};
+}
+
+// Weights larger than a real start, so that every gradient path shows.
+static lt_status write_weights(const world *w)
+{
+    for (int32_t i = 0; i < w->model->n_params; i++) {
+        const lt_param *p = &w->model->params[i];
+        void *memory = NULL;
+        LT_TRY(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(float), "weights"));
+        float *value = memory;
+        lt_model_init_values(p, 5, 0, p->n_elems, value);
+        for (int64_t k = 0; k < p->n_elems; k++)
+            value[k] += 0.05F * (float)lt_normal(lt_rng_key(11, p->name), (uint64_t)k);
+        const lt_status st =
+            lt_exec_write(w->exec, i, LT_STATE_VALUE, 0, p->n_elems, LT_F32, value);
+        lt_mem_free(memory);
+        LT_TRY(st);
+    }
+    return LT_OK;
+}
+
+static lt_status open_parts(const setup *s, world *w)
+{
+    lt_model_config config;
+    const char *units[] = {"model.language_model.layers.{*}", "model.visual",
+                           "model.language_model.embed_tokens"};
+    LT_TRY(lt_model_config_parse(lt_qwen_odd_config, strlen(lt_qwen_odd_config), "odd", NULL,
+                                 &config));
+    LT_TRY(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w->model));
+    LT_TRY(lt_units_create(w->model, units, 3, NULL, &w->units));
+    lt_policy policy[LT_MAX_BLOCKS];
+    for (int32_t b = 0; b < w->model->n_blocks; b++)
+        policy[b] = s->policy;
+    const lt_exec_opts o = {
+        .device = s->device,
+        .model = w->model,
+        .units = w->units,
+        .compute = s->compute,
+        .training = true,
+        .policy = policy,
+        .forward_prefetch = 1,
+        // eps: a gradient that is zero but for rounding shall not move its
+        // weight
+        .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-5, .weight_decay = 0.01, .lr_scale = 1.0},
+        .clip_grad = 1.0,
+        .poison = s->poison,
+        .order_seed = s->order_seed};
+    LT_TRY(lt_exec_create(&o, &w->exec));
+    return write_weights(w);
+}
+
+static lt_status open_world(const setup *s, world *w)
+{
+    *w = (world){0};
+    const lt_status st = open_parts(s, w);
+    if (st != LT_OK)
+        close_world(w);
+    return st;
+}
+
+// ---- what a run gives
+
+typedef struct outcome {
+    double first_loss;       // of the forward alone
+    lt_step_result gradient; // its norm is left undefined
+    lt_step_result step[STEPS];
+    double *grad, *before, *after; // [n] all parameters, one after another
+    int64_t n;
+} outcome;
+
+static lt_status read_all(const world *w, lt_state_part part, double *to)
+{
+    for (int32_t i = 0; i < w->model->n_params; i++) {
+        const int64_t n = w->model->params[i].n_elems;
+        if (lt_exec_has(w->exec, i, part))
+            LT_TRY(lt_exec_read(w->exec, i, part, 0, n, LT_F64, to));
+        to += n;
+    }
+    return LT_OK;
+}
+
+static const made_sample text_only[] = {{9, 0, 0, 0}, {33, 0, 0, 0}, {2, 0, 0, 0}};
+static const made_sample with_pictures[] = {{9, 1, 4, 2}, {25, 0, 0, 0}, {6, 2, 2, 4}};
+
+static lt_status run_steps(const world *w, const made_sample *samples, outcome *out)
+{
+    made_batch a = {0}, b = {0};
+    lt_status st;
+    LT_TRY_GOTO(st, made_batch_create(&w->model->config, samples, 3, 100, &a), done);
+    LT_TRY_GOTO(st, made_batch_create(&w->model->config, samples, 2, 200, &b), done);
+    const lt_batch_view both[] = {a.view, b.view};
+    LT_TRY_GOTO(st, read_all(w, LT_STATE_VALUE, out->before), done);
+    LT_TRY_GOTO(st, lt_exec_loss(w->exec, &both[0], &out->first_loss), done);
+    LT_TRY_GOTO(st, lt_exec_gradients(w->exec, both, 2, &out->gradient), done);
+    LT_TRY_GOTO(st, read_all(w, LT_STATE_GRAD, out->grad), done);
+    for (int64_t i = 0; i < STEPS; i++)
+        LT_TRY_GOTO(st, lt_exec_step(w->exec, both, 2, i + 1, 1e-3, NULL, &out->step[i]), done);
+    st = read_all(w, LT_STATE_VALUE, out->after);
+done:
+    made_batch_destroy(&a);
+    made_batch_destroy(&b);
+    return st;
+}
+
+static lt_status run(const setup *s, const made_sample *samples, lt_arena *arena, outcome *out)
+{
+    world w;
+    void *memory = NULL;
+    *out = (outcome){0};
+    LT_TRY(open_world(s, &w));
+    out->n = lt_model_total(w.model, false);
+    lt_status st = lt_arena_take(arena, (size_t)out->n * 3 * sizeof(double), &memory);
+    if (st == LT_OK) {
+        out->grad = memory;
+        out->before = out->grad + out->n;
+        out->after = out->before + out->n;
+        st = run_steps(&w, samples, out);
+    }
+    close_world(&w);
+    return st;
+}
+
+// ---- comparisons
+
+static double relative(double a, double b)
+{
+    return fabs(a - b) / fmax(fabs(b), 1e-30);
+}
+
+static double norm_of(const double *x, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t k = 0; k < n; k++)
+        sum += x[k] * x[k];
+    return sqrt(sum);
+}
+
+static void compare_gradients(tally *t, const char *where, const lt_model *m, const outcome *gpu,
+                              const outcome *cpu, double limit)
+{
+    const double *g = gpu->grad, *c = cpu->grad;
+    const double floor = 1e-4 * norm_of(cpu->grad, cpu->n);
+    double worst = 0.0;
+    const char *name = "none";
+    for (int32_t i = 0; i < m->n_params; i++) {
+        const int64_t n = m->params[i].n_elems;
+        double most = 0.0, magnitude = 0.0;
+        for (int64_t k = 0; k < n; k++) {
+            const double d = fabs(g[k] - c[k]);
+            most = d > most || isnan(d) ? d : most;
+            magnitude = fmax(magnitude, fabs(c[k]));
+        }
+        // A tensor whose gradient is nothing beside the others' (keys' biases: rounding alone) is
+        // held to the others.
+        const double error = most / fmax(magnitude, floor);
+        if (error > worst || isnan(error)) {
+            worst = error;
+            name = m->params[i].name;
+        }
+        g += n, c += n;
+    }
+    char what[600];
+    (void)snprintf(what, sizeof what, "gradients of %d parameters, worst %s", m->n_params, name);
+    judge(t, where, what, worst, limit);
+}
+
+static void compare_outcomes(tally *t, const char *where, const lt_model *m, const outcome *gpu,
+                             const outcome *cpu, limits limit)
+{
+    double loss = 0.0, norm = 0.0, apart = 0.0, moved = 0.0;
+    judge(t, where, "loss (forward)", relative(gpu->first_loss, cpu->first_loss), limit.loss);
+    judge(t, where, "loss (training)", relative(gpu->gradient.loss, cpu->gradient.loss),
+          limit.loss);
+    compare_gradients(t, where, m, gpu, cpu, limit.grad);
+    for (int i = 0; i < STEPS; i++) {
+        loss = fmax(loss, relative(gpu->step[i].loss, cpu->step[i].loss));
+        norm = fmax(norm, relative(gpu->step[i].grad_norm, cpu->step[i].grad_norm));
+    }
+    judge(t, where, "loss of five AdamW steps", loss, 5 * limit.loss);
+    judge(t, where, "gradient norm of five AdamW steps", norm, limit.norm);
+    judge(t, where, "the fifth loss is below the first",
+          gpu->step[STEPS - 1].loss / gpu->step[0].loss, 0.999);
+    for (int64_t k = 0; k < gpu->n; k++) {
+        apart += (gpu->after[k] - cpu->after[k]) * (gpu->after[k] - cpu->after[k]);
+        moved += (cpu->after[k] - cpu->before[k]) * (cpu->after[k] - cpu->before[k]);
+    }
+    judge(t, where, "weights after five AdamW steps", sqrt(apart / moved), limit.moved);
+}
+
+static double different_bits(const outcome *a, const outcome *b)
+{
+    const bool same = memcmp(&a->first_loss, &b->first_loss, sizeof a->first_loss) == 0 &&
+                      memcmp(&a->gradient.loss, &b->gradient.loss, sizeof a->gradient.loss) == 0 &&
+                      memcmp(a->step, b->step, sizeof a->step) == 0 &&
+                      memcmp(a->grad, b->grad, (size_t)a->n * sizeof(double)) == 0 &&
+                      memcmp(a->after, b->after, (size_t)a->n * sizeof(double)) == 0;
+    return same ? 0.0 : 1.0;
+}
+
+static lt_status check_bits(tally *t, const char *where, lt_device *gpu, lt_dtype compute,
+                            const made_sample *samples, lt_arena *arena, const outcome *want)
+{
+    char what[64];
+    outcome got;
+    for (int policy = LT_KEEP; policy < LT_N_POLICIES; policy++) {
+        const setup s = {
+            .device = gpu, .compute = compute, .policy = (lt_policy)policy, .poison = true};
+        LT_TRY(run(&s, samples, arena, &got));
+        (void)snprintf(what, sizeof what, "same bits by policy %s",
+                       lt_policy_name((lt_policy)policy));
+        judge(t, where, what, different_bits(&got, want), 0.0);
+    }
+    double different = 0.0;
+    for (uint64_t seed = 1; seed <= ORDERS; seed++) {
+        const setup s = {.device = gpu,
+                         .compute = compute,
+                         .policy = (lt_policy)(seed % LT_N_POLICIES),
+                         .poison = true,
+                         .order_seed = seed};
+        LT_TRY(run(&s, samples, arena, &got));
+        different += different_bits(&got, want);
+    }
+    (void)snprintf(what, sizeof what, "same bits in %d random orders, memory poisoned",
+                   (int)ORDERS);
+    judge(t, where, what, different, 0.0);
+    return LT_OK;
+}
+
+static lt_status check_case(tally *t, lt_device *gpu, lt_device *cpu, const char *where,
+                            lt_dtype compute, const made_sample *samples)
+{
+    lt_arena *arena = NULL;
+    world names = {0};
+    outcome on_gpu, on_cpu;
+    lt_status st;
+    const setup g = {.device = gpu, .compute = compute}, c = {.device = cpu, .compute = compute};
+    LT_TRY(lt_arena_create(&arena, "outcomes"));
+    LT_TRY_GOTO(st, run(&c, samples, arena, &on_cpu), done);
+    LT_TRY_GOTO(st, run(&g, samples, arena, &on_gpu), done);
+    LT_TRY_GOTO(st, open_world(&c, &names), done);
+    compare_outcomes(t, where, names.model, &on_gpu, &on_cpu, limits_of[compute]);
+    st = check_bits(t, where, gpu, compute, samples, arena, &on_gpu);
+done:
+    close_world(&names);
+    lt_arena_destroy(arena);
+    return st;
+}
+
+static void check_all(tally *t, lt_device *gpu, lt_device *cpu)
+{
+    static const struct {
+        const char *name;
+        lt_dtype compute;
+        const made_sample *samples;
+    } cases[] = {{"text f32", LT_F32, text_only},
+                 {"text bf16", LT_BF16, text_only},
+                 {"pictures f32", LT_F32, with_pictures},
+                 {"pictures bf16", LT_BF16, with_pictures}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (check_case(t, gpu, cpu, cases[i].name, cases[i].compute, cases[i].samples) != LT_OK) {
+            printf("FAIL %s: %s\n", cases[i].name, lt_error_message());
+            t->failed++;
+        }
+}
+
+int main(void)
+{
+    lt_device *gpu = NULL, *cpu = NULL;
+    tally t = {0};
+    if (lt_cuda_open(0, NULL, &gpu) != LT_OK) {
+        printf("skipped: %s\n", lt_error_message());
+        return 77;
+    }
+    printf("%s: %s\n", gpu->name, gpu->description);
+    if (lt_cpu_open(NULL, &cpu) == LT_OK) {
+        check_all(&t, gpu, cpu);
+    } else {
+        printf("FAIL %s\n", lt_error_message());
+        t.failed++;
+    }
+    lt_device_close(gpu);
+    lt_device_close(cpu);
+    printf("%d passed, %d failed\n", t.passed, t.failed);
+    return t.failed > 0;
+}
