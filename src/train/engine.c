@@ -29,6 +29,20 @@ static bool has_config(const char *dir, lt_arena *arena)
     return dir && lt_path_join(arena, dir, "config.json", &path) == LT_OK && lt_file_exists(path);
 }
 
+// A plan needs no weights, but where they are, they say whether the head is tied.
+static lt_status open_checkpoint(lt_engine *e, const char *load, bool needed)
+{
+    const char *named = e->cfg ? e->cfg->model.model_name_or_path : NULL;
+    const lt_status st = lt_run_open(load, e->log, &e->run);
+    if (st == LT_ERR_NOT_FOUND && needed && load == named)
+        lt_error_note("training.load is not set, so weights come from model.model_name_or_path "
+                      "(lathe.init=random starts without)");
+    if (st == LT_OK || needed)
+        return st;
+    lt_error_clear();
+    return LT_OK;
+}
+
 // Which checkpoint, and whose config.json.
 static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
 {
@@ -42,8 +56,8 @@ static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
             "model.model_name_or_path is not set: it names the Hugging Face folder of the model");
     if (!load && named && !random && (opts->weights || lt_hf_has_weights(named)))
         load = named;
-    if (opts->weights && load && !(random && load == named))
-        LT_TRY(lt_run_open(load, e->log, &e->run));
+    if (load && !(random && load == named))
+        LT_TRY(open_checkpoint(e, load, opts->weights));
     if (!e->run && named && lt_file_is_dir(named))
         LT_TRY(lt_hf_open_assets(named, &e->assets));
     e->source = e->run && has_config(e->run->dir, e->arena) ? e->run->dir : named ? named : load;

@@ -2,10 +2,13 @@
 // The print at the start of a run.
 #include "train/start.h"
 
+#include "base/file.h"
 #include "device/gemm.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static lt_status print_parameters(const lt_engine *e, lt_buf *out)
 {
@@ -64,6 +67,19 @@ lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_sc
         LT_TRY(lt_buf_printf(out, "\nresuming after step %lld (%lld samples)",
                              (long long)progress->iteration, (long long)progress->consumed));
     return LT_OK;
+}
+
+lt_status lt_make_save_folder(const lt_config *cfg)
+{
+    const char *dir = cfg->training.save;
+    if (!dir)
+        return LT_OK;
+    lt_status st = lt_dir_make(dir);
+    if (st == LT_OK && access(dir, W_OK | X_OK) != 0)
+        st = LT_FAIL(LT_ERR_IO, "the folder cannot be written to: %s", lt_errno_text(errno));
+    if (st != LT_OK)
+        lt_error_note("%s: training.save: %s", lt_config_where(cfg, "training.save").s, dir);
+    return st;
 }
 
 lt_status lt_run_directory(const lt_config *cfg, char *out, size_t bytes)

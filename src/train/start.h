@@ -12,6 +12,11 @@ LT_NODISCARD lt_status lt_start_text(const lt_engine *e, const lt_source *source
                                      const lt_schedule *schedule, const lt_progress *progress,
                                      double matmul_rate, lt_buf *out);
 /**
+ * Make training.save, if it is set, before any work is done for it.
+ * errors   LT_ERR_IO: it cannot be made, or not be written to
+ */
+LT_NODISCARD lt_status lt_make_save_folder(const lt_config *cfg);
+/**
  * lathe.run_dir, else training.save, else runs/. errors: LT_ERR_CONFIG when it does not fit `bytes`
  */
 LT_NODISCARD lt_status lt_run_directory(const lt_config *cfg, char *out, size_t bytes);

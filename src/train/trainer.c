@@ -37,9 +37,9 @@ typedef struct trainer {
     int64_t *kappa_room;
     double begin_s, elapsed_s; /* start of the first step; step time since the last log line */
     int64_t unlogged;
-    bool warned_silent;
-    int64_t began_at, last_saved; /* iterations: of this run's start, of its last checkpoint */
-    bool data_failed;             /* the step was not begun: weights are those of the step before */
+    bool warned_silent, metrics_lost; /* each is warned of once */
+    int64_t began_at, last_saved;     /* iterations: of this run's start, of its last checkpoint */
+    bool data_failed; /* the step was not begun: weights are those of the step before */
     lt_train_summary *out;
 } trainer;
 
@@ -136,6 +136,7 @@ static lt_status open_run(trainer *t)
     t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
     LT_TRY(take_tables(t));
     LT_TRY(open_data(t));
+    LT_TRY(lt_make_save_folder(t->cfg));
     LT_TRY(lt_engine_start(t->engine, &o));
     LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
     t->began_at = t->progress.iteration;
@@ -160,17 +161,31 @@ static lt_status open_run(trainer *t)
     return st;
 }
 
+// A full disk is no reason to stop training: only what is written about it is lost.
+static lt_status lose_metrics(trainer *t)
+{
+    if (!t->metrics_lost)
+        LT_WARN(t->log, "metrics", "%s; training goes on without", lt_error_message());
+    t->metrics_lost = true;
+    lt_error_clear();
+    return LT_OK;
+}
+
 static lt_status close_run(trainer *t, lt_status st)
 {
+    char message[4096]; // of the first error, which no other replaces
+    (void)snprintf(message, sizeof message, "%s", lt_error_message());
     lt_loader_destroy(t->loader);
     lt_sampler_destroy(t->sampler);
     lt_source_close(t->source);
     lt_source_close(t->validation);
-    const lt_status closed = lt_metrics_close(t->metrics);
+    lt_status closed = lt_metrics_close(t->metrics);
+    if (closed == LT_ERR_IO)
+        closed = lose_metrics(t);
     for (int64_t i = 0; t->kappa && i < t->n_micro; i++)
         lt_mem_free(t->kappa[i]);
     lt_engine_close(t->engine);
-    return st != LT_OK ? st : closed;
+    return st != LT_OK ? lt_error_adopt(st, message) : closed;
 }
 
 /* ---- one step ---- */
@@ -299,7 +314,8 @@ static lt_status record(trainer *t, const lt_step_result *r, double lr, double s
                                         .wait_share = wait_s / step_s};
         t->sinks->status(t->sinks->ctx, &status);
     }
-    return lt_metrics_step(t->metrics, &s);
+    const lt_status st = lt_metrics_step(t->metrics, &s);
+    return st == LT_ERR_IO ? lose_metrics(t) : st;
 }
 
 static lt_status one_step(trainer *t)
@@ -365,7 +381,9 @@ static lt_status validate(trainer *t)
     if (st == LT_OK)
         say(t, &text);
     lt_buf_deinit(&text);
-    return st == LT_OK ? lt_metrics_validation(t->metrics, t->progress.iteration, loss) : st;
+    LT_TRY(st);
+    const lt_status put = lt_metrics_validation(t->metrics, t->progress.iteration, loss);
+    return put == LT_ERR_IO ? lose_metrics(t) : put;
 }
 
 static bool is_due(int64_t iteration, int64_t interval)
