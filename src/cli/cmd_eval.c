@@ -45,10 +45,11 @@ static lt_status open_source(const lt_config *cfg, const lt_engine *e, const opt
         cfg->data.val_dataset_param.given ? &cfg->data.val_dataset_param : &cfg->data.dataset_param;
     const char *file = o->data ? o->data : section->basic_parameters.val_dataset;
     const lt_texts one = {&file, 1};
-    if (!file && !cfg->data.val_dataset_param.given)
+    if (!file && !cfg->data.val_dataset_param.given) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "nothing to evaluate on: give --data FILE, or data.val_dataset_param, or "
                        "val_dataset in data.dataset_param.basic_parameters");
+    }
     return lt_source_open(cfg, section, file ? &one : NULL, e->model, e->pool, log, out);
 }
 

@@ -25,11 +25,13 @@ static const lt_arg args[] = {
 
 static lt_status print_state(const lt_forecast *f, lt_buf *out)
 {
-    for (int p = 0; p < LT_N_STATE_PARTS; p++)
-        if (f->state_part[p] > 0)
+    for (int p = 0; p < LT_N_STATE_PARTS; p++) {
+        if (f->state_part[p] > 0) {
             LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n",
                                  lt_state_part_name((lt_state_part)p), (long long)f->state_part[p],
                                  lt_bytes_text(f->state_part[p]).s));
+        }
+    }
     return LT_OK;
 }
 
@@ -41,11 +43,13 @@ static lt_status print_step(const lt_engine *e, const lt_forecast *f, lt_buf *ou
                          lt_bytes_text(f->step).s));
     LT_TRY(lt_buf_printf(out, "    at its peak, %s %s:\n", lt_action_name(a->kind),
                          block ? e->model->blocks[a->subject].name : ""));
-    for (int k = 0; k < LT_N_BUFFER_KINDS; k++)
-        if (f->peak.kind[k] > 0)
+    for (int k = 0; k < LT_N_BUFFER_KINDS; k++) {
+        if (f->peak.kind[k] > 0) {
             LT_TRY(lt_buf_printf(out, "    %-26s %14lld bytes  %s\n",
                                  lt_buffer_kind_name((lt_buffer_kind)k), (long long)f->peak.kind[k],
                                  lt_bytes_text(f->peak.kind[k]).s));
+        }
+    }
     LT_TRY(lt_buf_text(out, "    counts of that batch:"));
     for (int x = 0; x < LT_N_EXTENTS; x++)
         LT_TRY(lt_buf_printf(out, " %s %lld", lt_extent_name((lt_extent)x),
@@ -58,13 +62,14 @@ static lt_status print_verdict(const lt_forecast *f, int64_t memory, lt_buf *out
     const int64_t total = f->state + f->step;
     LT_TRY(lt_buf_printf(out, "device pool in all: %lld bytes, %s; batches on the host: about %s\n",
                          (long long)total, lt_bytes_text(total).s, lt_bytes_text(f->host).s));
-    if (f->worst_case)
+    if (f->worst_case) {
         LT_TRY(lt_buf_text(
             out,
             "(the worst case that cutoff_len, micro_batch_size and the pixel limits allow)\n"));
-    else
+    } else {
         LT_TRY(lt_buf_printf(out, "(from the data: %lld steps looked at, %lld programs)\n",
                              (long long)f->n_steps, (long long)f->n_programs));
+    }
     if (memory <= 0)
         return LT_OK;
     if (total <= memory)

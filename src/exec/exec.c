@@ -68,12 +68,13 @@ static lt_status clear_state(lt_exec *e)
     lt_stream *s = e->stream[LT_QUEUE_COMPUTE];
     if (e->o.poison)
         LT_TRY(d->fill(d, s, e->state, 0xff, (size_t)e->layout->bytes));
-    for (int32_t i = 0; i < e->o.model->n_params; i++)
+    for (int32_t i = 0; i < e->o.model->n_params; i++) {
         for (int part = LT_STATE_M; part <= LT_STATE_V; part++) {
             const lt_tensor t = lt_exec_part(e, i, (lt_state_part)part);
             if (t.data)
                 LT_TRY(d->fill(d, s, t.data, 0, lt_tensor_bytes(&t)));
         }
+    }
     return d->stream_sync(d, s);
 }
 
@@ -340,6 +341,8 @@ static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batc
     s->edge = memory;
     const lt_status st = lt_run_program(s, batches);
     lt_mem_free(memory);
+    s->l = NULL; // what they point to ends here
+    s->edge = NULL;
     atomic_store(&e->now, "waiting for the next batch");
     return st;
 }

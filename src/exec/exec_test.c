@@ -138,7 +138,7 @@ static void every_policy_gives_the_bits_of_keep(void **state)
     for (int dtype = LT_F32; dtype <= LT_BF16; dtype++) {
         const setup keep = {.compute = (lt_dtype)dtype};
         const outcome want = train(*state, &keep);
-        for (int policy = LT_KEEP; policy < LT_N_POLICIES; policy++)
+        for (int policy = LT_KEEP; policy < LT_N_POLICIES; policy++) {
             for (int attention = 0; attention < 2; attention++) {
                 const setup s = {.compute = (lt_dtype)dtype,
                                  .policy = (lt_policy)policy,
@@ -147,6 +147,7 @@ static void every_policy_gives_the_bits_of_keep(void **state)
                 const outcome got = train(*state, &s);
                 assert_same_bits(&got, &want);
             }
+        }
     }
 }
 

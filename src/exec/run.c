@@ -186,9 +186,9 @@ static lt_status run_copy(lt_pass_state *s, const lt_action *a)
         return d->copy(d, stream, at(s, a->subject), s->scalars, sizeof s->scalars,
                        LT_COPY_HOST_TO_DEVICE);
     if (b->a == LT_NONE)
-        return d->copy(d, stream, (unsigned char *)e->result + s->n_micro * 8,
+        return d->copy(d, stream, (unsigned char *)e->result + (size_t)s->n_micro * 8,
                        at(s, p->norm_buffer), sizeof(double), LT_COPY_DEVICE_TO_HOST);
-    const lt_tensor *t = &s->edge[b->a * LT_MAX_OUT];
+    const lt_tensor *t = edge(s, (lt_edge){b->a, 0});
     unsigned char *to =
         (unsigned char *)e->result + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
     return d->copy(d, stream, to, t->data, lt_tensor_bytes(t), LT_COPY_DEVICE_TO_HOST);
@@ -275,10 +275,11 @@ static lt_status meet(lt_exec *e)
     for (int q = 0; q < LT_N_QUEUES; q++)
         if (q != LT_QUEUE_HOST)
             LT_TRY(d->event_record(d, e->meet[q], e->stream[q]));
-    for (int q = 0; q < LT_N_QUEUES; q++)
+    for (int q = 0; q < LT_N_QUEUES; q++) {
         for (int other = 0; other < LT_N_QUEUES; other++)
             if (q != LT_QUEUE_HOST && other != LT_QUEUE_HOST && q != other)
                 LT_TRY(d->stream_wait(d, e->stream[q], e->meet[other]));
+    }
     return LT_OK;
 }
 
@@ -286,12 +287,13 @@ static lt_status meet(lt_exec *e)
 static bool is_ready(const lt_program *p, const lt_section *sec, const bool *done, int32_t i)
 {
     const lt_action *a = lt_action_at(p, i);
-    for (int32_t k = i - 1; k >= sec->begin; k--)
+    for (int32_t k = i - 1; k >= sec->begin; k--) {
         if (lt_action_at(p, k)->queue == a->queue) {
             if (!done[k - sec->begin])
                 return false;
             break;
         }
+    }
     for (int32_t k = 0; k < a->n_wait; k++)
         if (!done[LT_AT(&p->waits, int32_t, a->wait + k) - sec->begin])
             return false;

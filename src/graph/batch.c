@@ -49,7 +49,7 @@ lt_extents lt_extents_max(const lt_extents *a, const lt_extents *b)
 const char *lt_extent_name(lt_extent e)
 {
     static const char *const names[] = {
-#define LT_EXTENT_NAME(name, text) [LT_EXT_##name] = text,
+#define LT_EXTENT_NAME(name, text) [LT_EXT_##name] = (text),
         LT_EXTENT_LIST(LT_EXTENT_NAME)
 #undef LT_EXTENT_NAME
     };
@@ -107,11 +107,13 @@ static lt_status check_bounds(const lt_batch_view *b, lt_batch_value v, int64_t 
 {
     const lt_tensor *t = &b->value[v];
     const int32_t *x = t->data;
-    for (int64_t i = 0, n = lt_n_elems(t); i < n; i++)
-        if (x[i] < 0 || x[i] >= below)
+    for (int64_t i = 0, n = lt_n_elems(t); i < n; i++) {
+        if (x[i] < 0 || x[i] >= below) {
             return LT_FAIL(LT_ERR_DATA,
                            "batch value %s[%lld] is %d, it must be at least 0 and below %lld",
                            rows[v].name, (long long)i, x[i], (long long)below);
+        }
+    }
     return LT_OK;
 }
 
@@ -119,10 +121,11 @@ static lt_status check_rising(const lt_batch_view *b, lt_batch_value v)
 {
     const lt_tensor *t = &b->value[v];
     const int32_t *x = t->data;
-    for (int64_t i = 1, n = lt_n_elems(t); i < n; i++)
+    for (int64_t i = 1, n = lt_n_elems(t); i < n; i++) {
         if (x[i] <= x[i - 1])
             return LT_FAIL(LT_ERR_DATA, "batch value %s must rise, but entry %lld is %d after %d",
                            rows[v].name, (long long)i, x[i], x[i - 1]);
+    }
     return LT_OK;
 }
 
@@ -132,12 +135,15 @@ static lt_status check_segments(const lt_batch_view *b, lt_batch_value v, int64_
     const lt_tensor *t = &b->value[v];
     const int32_t *x = t->data;
     const int64_t n = lt_n_elems(t);
-    for (int64_t i = 0; i < n; i++)
-        if ((i == 0 && x[0] != 0) || (i > 0 && x[i] < x[i - 1]) || (i == n - 1 && x[i] != rows_cut))
+    for (int64_t i = 0; i < n; i++) {
+        if ((i == 0 && x[0] != 0) || (i > 0 && x[i] < x[i - 1]) ||
+            (i == n - 1 && x[i] != rows_cut)) {
             return LT_FAIL(
                 LT_ERR_DATA,
                 "batch value %s must go from 0 to %lld without falling, entry %lld is %d",
                 rows[v].name, (long long)rows_cut, (long long)i, x[i]);
+        }
+    }
     return LT_OK;
 }
 

@@ -98,13 +98,14 @@ lt_val lt_param_if(lt_builder *b, const char *path, const char *suffix)
 
 lt_val lt_batch_of(lt_builder *b, lt_batch_value which)
 {
-    if (b->batch[which] == LT_NONE)
+    if (b->batch[which] == LT_NONE) {
         b->batch[which] =
             lt_builder_value(b, &(lt_value){.kind = LT_VALUE_BATCH,
                                             .index = (int32_t)which,
                                             .node = LT_NONE,
                                             .tensor = lt_batch_tensor(which, &b->opts->capacity,
                                                                       b->opts->pixel_width)});
+    }
     return b->batch[which];
 }
 
@@ -131,10 +132,11 @@ static bool any_needs_grad(const lt_builder *b, const lt_op_def *def, const lt_v
 {
     if (b->backward)
         return false;
-    for (int i = 0; i < n_in; i++)
+    for (int i = 0; i < n_in; i++) {
         if (in[i] != LT_NONE && !(def->index_in & LT_IN(i)) &&
             lt_value_at(b->graph, in[i])->needs_grad)
             return true;
+    }
     return false;
 }
 
@@ -160,13 +162,14 @@ static lt_status append(lt_builder *b, const lt_op_def *def, const lt_val *in, i
     const int32_t number = lt_int(b->graph->nodes.n);
     for (int i = 0; i < LT_MAX_OUT; i++) {
         node->out[i] = LT_NONE;
-        if (i < def->n_out)
+        if (i < def->n_out) {
             node->out[i] = lt_builder_value(
                 b, &(lt_value){.kind = LT_VALUE_NODE,
                                .index = i,
                                .node = number,
                                .needs_grad = needs && lt_dtype_is_float(out[i].dtype),
                                .tensor = out[i]});
+        }
     }
     LT_TRY(b->status);
     return lt_vec_push(&b->graph->nodes, node);
@@ -230,12 +233,13 @@ lt_status lt_builder_run(lt_builder *b)
     lt_graph *g = b->graph;
     lt_val in[LT_MAX_IN], out[LT_MAX_OUT] = {LT_NONE, LT_NONE, LT_NONE, LT_NONE};
     LT_ASSERT(o->kind->n_in <= LT_MAX_IN && o->kind->n_out <= LT_MAX_OUT);
-    for (int32_t i = 0; i < o->kind->n_in; i++)
+    for (int32_t i = 0; i < o->kind->n_in; i++) {
         in[i] = lt_builder_value(b, &(lt_value){.kind = LT_VALUE_EDGE,
                                                 .index = i,
                                                 .node = LT_NONE,
                                                 .needs_grad = o->edge_needs_grad[i],
                                                 .tensor = o->edge_in[i]});
+    }
     const lt_status st = o->kind->build(b, o->kind->config, in, out);
     LT_TRY(b->status);
     LT_TRY(st);

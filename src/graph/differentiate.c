@@ -108,11 +108,12 @@ static lt_status by_nodes(gradients *g, int32_t node_number, const lt_val *dout)
     for (int i = 0; i < node.def->n_in; i++) {
         if (node.in[i] == LT_NONE || din[i] == LT_NONE || !lt_value_needs_grad(g->b, node.in[i]))
             continue;
-        if (lt_value_at(&g->c->graph, node.in[i])->kind == LT_VALUE_PARAM)
+        if (lt_value_at(&g->c->graph, node.in[i])->kind == LT_VALUE_PARAM) {
             return LT_FAIL(
                 LT_ERR_INTERNAL,
                 "%s builds a parameter's gradient from nodes; it needs a backward kernel",
                 node.def->name);
+        }
         LT_TRY(add_contribution(g, node.in[i], din[i]));
     }
     return LT_OK;
@@ -185,10 +186,11 @@ static lt_status place_input_gradients(gradients *g)
         lt_slot *s = d == LT_NONE ? NULL : lt_slot_at(g->c, d);
         const bool own = s && s->place != LT_PLACE_GRAD_OUT && s->place != LT_PLACE_GRAD_IN &&
                          lt_root(&g->c->graph, d) == d;
-        if (d == LT_NONE)
+        if (d == LT_NONE) {
             return LT_FAIL(LT_ERR_INTERNAL,
                            "block %s: input %d needs a gradient, but nothing depends on it",
                            g->opts->build.block_name, value.index);
+        }
         if (!own) {
             const int64_t from = g->c->graph.nodes.n;
             d = g->opts->helpers.copy(g->b, d);

@@ -166,11 +166,12 @@ static size_t scratch_of(const lt_compiled *c, const lt_instr *x)
             a.din[i] = &din[i];
         }
     }
-    for (int i = 0; i < LT_MAX_OUT; i++)
+    for (int i = 0; i < LT_MAX_OUT; i++) {
         if (node->out[i] != LT_NONE) {
             out[i] = lt_value_at(&c->graph, node->out[i])->tensor;
             a.out[i] = &out[i];
         }
+    }
     return x->def->scratch(&a, x->pass);
 }
 

@@ -47,11 +47,12 @@ static lt_status node_shapes(frame *f, int32_t number)
 {
     const lt_node *node = lt_node_at(&f->c->graph, number);
     lt_op_args a = {.def = node->def, .attr = node->attr};
-    for (int i = 0; i < node->def->n_in; i++)
+    for (int i = 0; i < node->def->n_in; i++) {
         if (node->in[i] != LT_NONE) {
             LT_ASSERT(f->known[node->in[i]]);
             a.in[i] = &f->t[node->in[i]];
         }
+    }
     for (int i = 0; i < node->def->n_out; i++)
         a.out[i] = &f->t[node->out[i]];
     LT_TRY(node->def->infer(&a));
@@ -125,12 +126,13 @@ static void all_addresses(frame *f)
 static uint32_t add_bits(const frame *f, const lt_instr *x)
 {
     uint32_t add = x->add;
-    for (int i = 0; i < x->def->n_in; i++)
+    for (int i = 0; i < x->def->n_in; i++) {
         if (x->din[i] != LT_NONE) {
             const lt_slot *s = lt_slot_at(f->c, x->din[i]);
             if (s->place == LT_PLACE_GRAD_PARAM && f->b->grad_param_add[s->index])
                 add |= LT_IN(i);
         }
+    }
     return add;
 }
 

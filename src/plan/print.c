@@ -6,7 +6,7 @@
 
 lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
 {
-    lt_buffer_text out;
+    lt_buffer_text out = {0};
     const lt_buffer *b = lt_buffer_at(p, buffer);
     const lt_model *m = p->opts.model;
     const char *block =

@@ -307,7 +307,7 @@ static lt_status copy_batch(maker *k)
 static lt_status copy_result(maker *k, int32_t block)
 {
     int32_t result = LT_NONE;
-    const int32_t edge = k->p->edge_buffer[block * LT_MAX_OUT];
+    const int32_t edge = *edge_of(k->p, (lt_edge){block, 0});
     const int64_t bytes = LT_AT(&k->p->buffers, lt_buffer, edge).bytes;
     LT_TRY(new_buffer(k, LT_BUF_RESULT, block, 0, bytes, &result));
     LT_TRY(begin(k, LT_ACT_COPY, result, LT_QUEUE_D2H));

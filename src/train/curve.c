@@ -23,7 +23,8 @@ static double py(const frame *f, double y)
 
 static frame range_of(const lt_curve_point *p, int64_t n)
 {
-    frame f = {INFINITY, -INFINITY, 0.0, -INFINITY};
+    const double far = (double)INFINITY;
+    frame f = {far, -far, 0.0, -far};
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(p[i].y))
             continue;
@@ -61,14 +62,18 @@ static lt_status draw_axes(const frame *f, const char *title, lt_buf *out)
                          "y=\"24\" font-size=\"16\">%s</text>\n",
                          WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, title));
     const double dy = tick_step(f->y1 - f->y0), dx = tick_step(f->x1 - f->x0);
-    for (double y = ceil(f->y0 / dy) * dy; y <= f->y1; y += dy)
+    for (int64_t i = (int64_t)ceil(f->y0 / dy); (double)i * dy <= f->y1; i++) {
+        const double y = (double)i * dy;
         LT_TRY(lt_buf_printf(out,
                              "<path d=\"M%d %.1fH%d\" stroke=\"#dddddd\"/><text x=\"%d\" "
                              "y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
                              LEFT, py(f, y), WIDTH - RIGHT, LEFT - 8, py(f, y) + 4, y));
-    for (double x = ceil(f->x0 / dx) * dx; x <= f->x1; x += dx)
+    }
+    for (int64_t i = (int64_t)ceil(f->x0 / dx); (double)i * dx <= f->x1; i++) {
+        const double x = (double)i * dx;
         LT_TRY(lt_buf_printf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
                              px(f, x), HEIGHT - BOTTOM + 20, x));
+    }
     return lt_buf_printf(
         out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#555555\">step</text>\n",
         WIDTH - RIGHT, HEIGHT - 8);

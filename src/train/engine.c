@@ -47,6 +47,7 @@ static lt_status open_checkpoint(lt_engine *e, const char *load, bool needed)
 static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
 {
     const lt_config *c = e->cfg;
+    LT_ASSERT(c || opts->folder);
     const char *named = c ? c->model.model_name_or_path : NULL;
     const char *load = opts->folder ? opts->folder : c->training.load;
     const bool random = c && c->lathe.init == LT_CFG_INIT_RANDOM;

@@ -49,7 +49,7 @@ static lt_status keep_rows(session *s)
 {
     const unsigned char *at = s->batch->pixels;
     const size_t row = (size_t)s->batch->row_width * lt_dtype_bytes(s->batch->pixel_dtype);
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < s->n; i++) {
         for (int64_t m = 0; m < s->samples[i].n_media; m++) {
             cached_rows c = {.media = &s->samples[i].media[m]};
             c.bytes = (size_t)lt_grid_patches(c.media->grid) * row;
@@ -58,6 +58,7 @@ static lt_status keep_rows(session *s)
             at += c.bytes;
             LT_TRY(lt_vec_push(&s->pixels, &c));
         }
+    }
     s->collate.pixels = give_rows;
     s->collate.pixels_ctx = s;
     return LT_OK;

@@ -227,7 +227,8 @@ static void release(trainer *t)
     for (int64_t i = 0; i < t->n_micro; i++)
         if (t->batch[i])
             lt_loader_release(t->loader, t->batch[i]);
-    memset(t->batch, 0, (size_t)t->n_micro * sizeof t->batch[0]);
+    for (int64_t i = 0; i < t->n_micro; i++)
+        t->batch[i] = NULL;
 }
 
 static lt_status check_finite(const trainer *t, const lt_step_result *r)

@@ -197,12 +197,15 @@ static lt_status check_positions(reader *r)
     LT_TRY(read_ints(r, "in.position_ids", 0, 3 * c->rows * c->padded, theirs));
     c->positions_equal = true;
     int64_t t = 0;
-    for (int64_t row = 0; row < c->rows; row++)
-        for (int64_t i = 0; i < c->lengths[row]; i++, t++)
-            for (int64_t axis = 0; axis < 3; axis++)
+    for (int64_t row = 0; row < c->rows; row++) {
+        for (int64_t i = 0; i < c->lengths[row]; i++, t++) {
+            for (int64_t axis = 0; axis < 3; axis++) {
                 if (c->batch->positions[axis * c->batch->n_tokens + t] !=
                     theirs[(axis * c->rows + row) * c->padded + i])
                     c->positions_equal = false;
+            }
+        }
+    }
     return LT_OK;
 }
 
