@@ -23,8 +23,6 @@ static const limits limits_ref = {5e-7, 5e-6, 2e-5, 1e-6, 2e-5, 1e-5, 1e-5};
 static const limits limits_bf16 = {5e-3,     INFINITY, INFINITY, INFINITY,
                                    INFINITY, INFINITY, INFINITY};
 static const limits limits_gpu = {1e-5, 1e-4, 5e-4, 5e-5, 5e-4, 1e-4, 1e-4};
-static const limits limits_gpu_bf16 = {5e-3,     INFINITY, 3e-2,    INFINITY,
-                                       INFINITY, INFINITY, INFINITY};
 
 typedef struct tally {
     limits limit;
@@ -314,8 +312,8 @@ int main(int argc, char **argv)
     golden_opts opts = {.compute = a.ref ? LT_F64 : a.bf16 ? LT_BF16 : LT_F32, .policy = a.policy};
     tally t = {.quiet = a.quiet};
     t.limit = a.ref    ? limits_ref
-              : a.cuda ? (a.bf16 ? limits_gpu_bf16 : limits_gpu)
               : a.bf16 ? limits_bf16
+              : a.cuda ? limits_gpu
                        : limits_f32;
     lt_status st = lt_pool_create(a.threads, &pool);
     if (st == LT_OK)

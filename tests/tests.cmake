@@ -33,3 +33,9 @@ lt_golden(shared/data ${qwen3} tests_golden_data ../shared/golden/data --tokeniz
   --images ../shared/golden/image/images)
 lt_golden(shared/pipeline ${qwen3} tests_golden_data ../shared/golden/pipeline --tokenizer ${qwen3}
   --images ../shared/golden/pipeline/images)
+
+# Where there is no GPU they say so and count as skipped. golden_model DIR --device cuda is for machines that have one.
+if(LATHE_CUDA)
+  lt_add_test(cuda/op_parity tests_op_parity)
+  lt_add_test(cuda/cuda_parity tests_cuda_parity)
+endif()

@@ -54,7 +54,7 @@ void lt_cublaslt_close(lt_cublaslt *lt);
 LT_NODISCARD lt_status lt_cublaslt_check(const lt_cublaslt *lt, cublasStatus_t status,
                                          const char *tried);
 
-/** A prepared product: what cuBLASLt wants to be told of its matrices, and how it will go about it. */
+/** A prepared product: its matrices described, and the algorithm chosen. */
 typedef struct lt_cuda_plan {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c; // as cuBLASLt calls them
