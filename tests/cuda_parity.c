@@ -17,12 +17,13 @@ enum { STEPS = 5, ORDERS = 12 };
 
 // grad: largest difference over the tensor's largest magnitude; moved: |difference of weights| over
 // |how far training moved them|. f32: sums in another order, through a dozen layers (an H200 stays
-// below a fifth of this). bf16: both machines round activations to 2^-8, not always alike.
+// below a fifth of this). bf16: both machines round activations to 2^-8, not always alike; the norms
+// are those of weights that five such steps have led apart (each is up to 1e-2 from the f32 curve).
 typedef struct limits {
     double loss, grad, norm, moved;
 } limits;
 static const limits limits_of[] = {
-    [LT_F32] = {1e-6, 2e-5, 2e-6, 1e-4}, [LT_BF16] = {1e-3, 4e-2, 2e-2, 1e-1}};
+    [LT_F32] = {1e-6, 2e-5, 2e-6, 1e-4}, [LT_BF16] = {1e-3, 4e-2, 4e-2, 1e-1}};
 
 typedef struct tally {
     int passed, failed;
