@@ -84,12 +84,14 @@ void lt_place_png(void *state, const char *path, int width, int height, int seed
 
 static const char *const merges[][2] = {{"t", "h"},   {"th", "e"}, {"i", "n"},
                                         {"Ġ", "the"}, {"o", "r"},  {"a", "n"}};
-enum { N_MERGES = sizeof merges / sizeof *merges, FIRST_ADDED = 280 };
+enum { N_MERGES = sizeof merges / sizeof *merges, FIRST_ADDED = 296 };
 static const char *const added[] = {
-    "<|endoftext|>",    "<|im_start|>",  "<|im_end|>",  "<|vision_start|>",    "<|vision_end|>",
-    "<|image_pad|>",    "<|video_pad|>", "<tool_call>", "</tool_call>",        "<tool_response>",
-    "</tool_response>", "<think>",       "</think>",    "<|object_ref_start|>"};
-enum { VISION_START = FIRST_ADDED + 3, IMAGE_PAD = FIRST_ADDED + 5, VIDEO_PAD = FIRST_ADDED + 6 };
+    "<|endoftext|>", "<|im_start|>",  "<|im_end|>",       "<|object_ref_start|>",
+    "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>",
+    "<tool_call>",   "</tool_call>",  "<tool_response>",  "</tool_response>",
+    "<think>",       "</think>"};
+// As the golden models have them.
+enum { IMAGE_PAD = 300, VIDEO_PAD = 301, VISION_START = 302 };
 
 // The character that stands for a byte: itself where it can be seen, else U+0100 and up.
 static uint32_t byte_char(int byte, uint32_t *next)

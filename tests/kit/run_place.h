@@ -23,7 +23,7 @@ typedef struct lt_place_opts {
 #define LT_PLACE_DATA "data.json"
 #define LT_PLACE_PICTURES "pictures"
 #define LT_PLACE_OUT "out" /* training.save */
-enum { LT_PLACE_RECORDS = 11, LT_PLACE_PICTURE_COUNT = 4, LT_PLACE_VOCAB = 300 };
+enum { LT_PLACE_RECORDS = 11, LT_PLACE_PICTURE_COUNT = 4, LT_PLACE_VOCAB = 320 };
 
 /**
  * Make the folder; its path. train.yaml trains 6 steps of 2 x 2 samples in f32 on two threads and
