@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `lathe plan` says before a run is what the run then uses: its pools to the byte, its memory
+// about.
+#include "base/file.h"
+#include "tests/kit/run_kit.h"
+#include "tests/kit/run_place.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SETTINGS = 5 };
+typedef struct plan_case {
+    lt_place_opts place;
+    const char *settings[MAX_SETTINGS];
+} plan_case;
+
+static const plan_case cases[] = {
+    {.settings = {"training.gradient_accumulation_steps=1"}},
+    {.settings = {"training.gradient_accumulation_steps=3", "training.micro_batch_size=1"}},
+    {.settings = {"lathe.dtype=bf16", "training.micro_batch_size=3"}},
+    {.settings = {"lathe.policy=full"}},
+    {.settings = {"lathe.policy=lean", "model.skip_flash_attn_recompute=true"}},
+    {.settings = {"features.recompute=true",
+                  "features.recompute_plan.apply_modules=['model.language_model.layers.{*}']"}},
+    {.settings = {"model.freeze=[model.visual]", "lathe.dtype=bf16"}},
+    {.settings = {"model.freeze=[model.language_model]"}},
+    {.settings = {"parallel.fsdp_plan.apply_modules=['model.visual.blocks.{*}', "
+                  "'model.language_model.layers.{*}']",
+                  "parallel.fsdp_plan.num_to_forward_prefetch=1"}},
+    {.settings = {"model.num_hidden_layers=1", "model.vision_depth=1"}},
+    {.place = {.untied = true}, .settings = {"lathe.policy=full", "lathe.dtype=bf16"}},
+    {.place = {.random = true, .records = 5}, .settings = {"lathe.init=random"}},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+static lt_run_result run_with(void *state, const char *dir, const char *command, const plan_case *c)
+{
+    const char *args[MAX_SETTINGS + 4] = {command, "train.yaml"};
+    int n = 2;
+    for (int i = 0; i < MAX_SETTINGS && c->settings[i]; i++)
+        args[n++] = c->settings[i];
+    return lt_run(state, dir, &(lt_run_opts){0}, args);
+}
+
+static int64_t bytes_after(const char *text, const char *words)
+{
+    const char *at = strstr(text, words);
+    if (!at)
+        fail_msg("the plan does not say \"%s\":\n%s", words, text);
+    return strtoll(at + strlen(words), NULL, 10);
+}
+
+static void the_pools_of_the_plan_are_those_of_the_run(void **state)
+{
+    for (int i = 0; i < N_CASES; i++) {
+        const char *dir = lt_place(*state, &cases[i].place);
+        const lt_run_result plan = run_with(*state, dir, "plan", &cases[i]);
+        assert_exit(plan, 0);
+        const lt_run_result run = run_with(*state, dir, "train", &cases[i]);
+        assert_exit(run, 0);
+        const int64_t planned = bytes_after(plan.out, "device pool in all: ");
+        const char *metrics = lt_run_metrics(*state, lt_test_path(*state, dir, "out"));
+        const int64_t used = (int64_t)lt_run_metric(metrics, 6, "memory_bytes");
+        if (planned != used)
+            fail_msg("case %d: planned %lld bytes, used %lld\n%s", i, (long long)planned,
+                     (long long)used, plan.out);
+        assert_true(bytes_after(plan.out, "step pool") > 0);
+    }
+}
+
+// The line after step 2 says what is allocated, and the most that was touched: all of it.
+static void the_memory_line_is_that_of_a_plan_of_two_steps(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", "--steps", "2");
+    const lt_run_result run =
+        lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=6");
+    assert_exit(plan, 0);
+    assert_exit(run, 0);
+    const double mib = 1024.0 * 1024.0;
+    const double total = (double)bytes_after(plan.out, "device pool in all: ") / mib,
+                 step = (double)bytes_after(plan.out, "step pool") / mib;
+    double allocated, most, reserved, most_reserved;
+    const char *line = strstr(run.out, "[Rank 0] (after 2 iterations) memory (MB)");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line,
+                            "[Rank 0] (after 2 iterations) memory (MB) | allocated: %lf | max "
+                            "allocated: %lf | reserved: %lf | max reserved: %lf",
+                            &allocated, &most, &reserved, &most_reserved),
+                     4);
+    assert_near(allocated, total - step, 0);
+    assert_near(most, total, 0);
+    assert_near(reserved, total, 0);
+    assert_near(most_reserved, total, 0);
+}
+
+// A model of 14 million parameters: anonymous memory at its peak within 10 % and 150 MB of the
+// plan. Pages of the mapped checkpoint are not anonymous.
+static void the_process_needs_what_the_plan_says(void **state)
+{
+    if (lt_run_sanitized()) {
+        print_message("a sanitizer's memory is not planned\n");
+        skip();
+    }
+    const char *dir = lt_place(*state, &(lt_place_opts){.hidden = 768, .layers = 4});
+    const char *const two = "training.train_iters=2", *const none = "training.save=null";
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", two, none);
+    const lt_run_result run = lt_lathe(*state, dir, "train", "train.yaml", two, none);
+    assert_exit(plan, 0);
+    assert_exit(run, 0);
+    const double planned = (double)bytes_after(plan.out, "device pool in all: ");
+    print_message("planned %.0f MB, anonymous memory at its peak %.0f MB\n", planned * 1e-6,
+                  (double)run.anonymous * 1e-6);
+    assert_true(planned > 200e6);
+    assert_true((double)run.anonymous < planned * 1.1 + 150e6);
+    assert_true((double)run.anonymous > planned * 0.9 - 150e6);
+}
+
+static void a_plan_says_whether_it_fits(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result fits =
+        lt_lathe(*state, dir, "plan", "train.yaml", "--device-memory", "1GiB");
+    assert_exit(fits, 0);
+    assert_text_contains(fits.out, "it fits into 1.0 GiB");
+    const lt_run_result tight =
+        lt_lathe(*state, dir, "plan", "train.yaml", "--device-memory", "1MiB");
+    assert_exit(tight, 0);
+    assert_text_contains(tight.out, "it does NOT fit into 1.0 MiB");
+}
+
+// Without the data the worst case is planned, which is never less.
+static void the_worst_case_is_never_less(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml");
+    const lt_run_result worst = lt_lathe(*state, dir, "plan", "train.yaml", "--worst-case");
+    assert_exit(plan, 0);
+    assert_exit(worst, 0);
+    assert_text_contains(worst.out, "(the worst case");
+    assert_true(bytes_after(worst.out, "device pool in all: ") >=
+                bytes_after(plan.out, "device pool in all: "));
+}
+
+LT_TEST_MAIN(LT_TEST(the_pools_of_the_plan_are_those_of_the_run),
+             LT_TEST(the_memory_line_is_that_of_a_plan_of_two_steps),
+             LT_TEST(the_process_needs_what_the_plan_says), LT_TEST(a_plan_says_whether_it_fits),
+             LT_TEST(the_worst_case_is_never_less))
