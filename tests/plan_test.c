@@ -12,6 +12,7 @@ enum { MAX_SETTINGS = 5 };
 typedef struct plan_case {
     lt_place_opts place;
     const char *settings[MAX_SETTINGS];
+    bool validation; // on the training data
 } plan_case;
 
 static const plan_case cases[] = {
@@ -29,6 +30,13 @@ static const plan_case cases[] = {
                   "parallel.fsdp_plan.num_to_forward_prefetch=1"}},
     {.settings = {"model.num_hidden_layers=1", "model.vision_depth=1"}},
     {.place = {.untied = true}, .settings = {"lathe.policy=full", "lathe.dtype=bf16"}},
+    {.validation = true,
+     .settings = {"training.val_interval=3", "training.val_micro_batch_size=11",
+                  "training.micro_batch_size=1", "training.gradient_accumulation_steps=1",
+                  "lathe.policy=full"}},
+    {.validation = true,
+     .settings = {"training.val_interval=7", "training.val_micro_batch_size=11",
+                  "training.micro_batch_size=1", "training.gradient_accumulation_steps=1"}},
     {.place = {.random = true, .records = 5}, .settings = {"lathe.init=random"}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
@@ -50,10 +58,19 @@ static int64_t bytes_after(const char *text, const char *words)
     return strtoll(at + strlen(words), NULL, 10);
 }
 
+static void validate_on_the_training_data(void *state, const char *dir)
+{
+    lt_place_edit(state, dir, "train.yaml", "  dataset_param:\n", "  dataset_param: &DATA\n");
+    lt_place_edit(state, dir, "train.yaml",
+                  "  dataloader_param:", "  val_dataset_param: *DATA\n  dataloader_param:");
+}
+
 static void the_pools_of_the_plan_are_those_of_the_run(void **state)
 {
     for (int i = 0; i < N_CASES; i++) {
         const char *dir = lt_place(*state, &cases[i].place);
+        if (cases[i].validation)
+            validate_on_the_training_data(*state, dir);
         const lt_run_result plan = run_with(*state, dir, "plan", &cases[i]);
         assert_exit(plan, 0);
         const lt_run_result run = run_with(*state, dir, "train", &cases[i]);
@@ -66,6 +83,32 @@ static void the_pools_of_the_plan_are_those_of_the_run(void **state)
                      (long long)used, plan.out);
         assert_true(bytes_after(plan.out, "step pool") > 0);
     }
+}
+
+// The rest of a run sees other batches than its beginning.
+static void a_plan_of_a_resumed_run_is_that_of_its_rest(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    static const char *const settings[] = {"training.train_iters=4", "training.load=out",
+                                           "training.micro_batch_size=1",
+                                           "training.gradient_accumulation_steps=1"};
+    const lt_run_result first = lt_lathe(*state, dir, "train", "train.yaml",
+                                         "training.train_iters=3", settings[2], settings[3]);
+    assert_exit(first, 0);
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", settings[0], settings[1],
+                                        settings[2], settings[3]);
+    const lt_run_result run = lt_lathe(*state, dir, "train", "train.yaml", settings[0], settings[1],
+                                       settings[2], settings[3]);
+    assert_exit(plan, 0);
+    assert_exit(run, 0);
+    const char *metrics = lt_run_metrics(*state, lt_test_path(*state, dir, "out"));
+    assert_int_equal(bytes_after(plan.out, "device pool in all: "),
+                     (int64_t)lt_run_metric(metrics, 4, "memory_bytes"));
+    assert_text_contains(plan.out, "1 steps looked at");
+    const lt_run_result done = lt_lathe(*state, dir, "plan", "train.yaml", settings[0], settings[1],
+                                        settings[2], settings[3]);
+    assert_exit(done, 0);
+    assert_text_contains(done.out, "no step is left to be done");
 }
 
 // The line after step 2 says what is allocated, and the most that was touched: all of it.
@@ -143,6 +186,7 @@ static void the_worst_case_is_never_less(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(the_pools_of_the_plan_are_those_of_the_run),
+             LT_TEST(a_plan_of_a_resumed_run_is_that_of_its_rest),
              LT_TEST(the_memory_line_is_that_of_a_plan_of_two_steps),
              LT_TEST(the_process_needs_what_the_plan_says), LT_TEST(a_plan_says_whether_it_fits),
              LT_TEST(the_worst_case_is_never_less))

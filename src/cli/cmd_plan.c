@@ -41,6 +41,8 @@ static lt_status print_step(const lt_engine *e, const lt_forecast *f, lt_buf *ou
     const bool block = a->kind == LT_ACT_FORWARD || a->kind == LT_ACT_BACKWARD;
     LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", "step pool", (long long)f->step,
                          lt_bytes_text(f->step).s));
+    if (f->validation == f->step)
+        LT_TRY(lt_buf_text(out, "    (a validation needs it; what follows is of training)\n"));
     LT_TRY(lt_buf_printf(out, "    at its peak, %s %s:\n", lt_action_name(a->kind),
                          block ? e->model->blocks[a->subject].name : ""));
     for (int k = 0; k < LT_N_BUFFER_KINDS; k++) {
@@ -103,45 +105,64 @@ static lt_status report(const lt_engine *e, const lt_forecast *f, const options 
 
 // The data of the run; NULL, with a note, when it cannot be read here.
 static lt_status open_source(const lt_config *cfg, const lt_engine *e, const options *o,
-                             const lt_log *log, lt_source **out)
+                             const lt_log *log, lt_forecast_opts *f)
 {
-    *out = NULL;
+    const lt_cfg_data *d = &cfg->data;
     if (o->worst)
         return LT_OK;
-    const lt_status st =
-        lt_source_open(cfg, &cfg->data.dataset_param, NULL, e->model, e->pool, log, out);
+    lt_status st = lt_source_open(cfg, &d->dataset_param, NULL, e->model, e->pool, log, &f->source);
+    if (st == LT_OK && cfg->training.val_interval > 0 && d->val_dataset_param.given)
+        st = lt_source_open(cfg, &d->val_dataset_param, NULL, e->model, e->pool, log,
+                            &f->validation);
     if (st != LT_ERR_NOT_FOUND)
         return st;
     LT_NOTE(log, "plan", "the data set or tokenizer is not here, so this is the worst case: %s",
             lt_error_message());
     lt_error_clear();
+    lt_source_close(f->source);
+    f->source = NULL;
     return LT_OK;
 }
 
-static int64_t steps_of(const lt_config *cfg, const options *o, const lt_source *source)
+static int64_t steps_of(const lt_config *cfg, const options *o, const lt_forecast_opts *f)
 {
     int64_t steps = cfg->training.train_iters;
     const int64_t batch =
         cfg->training.micro_batch_size * cfg->training.gradient_accumulation_steps;
-    if (source && cfg->training.train_epochs != LT_CFG_NONE)
-        steps = cfg->training.train_epochs * (lt_dataset_rows(lt_source_dataset(source)) / batch);
-    return lt_min_i64(steps, o->steps);
+    if (f->source && cfg->training.train_epochs != LT_CFG_NONE)
+        steps =
+            cfg->training.train_epochs * (lt_dataset_rows(lt_source_dataset(f->source)) / batch);
+    return lt_max_i64(0, lt_min_i64(steps - f->from.iteration, o->steps));
+}
+
+// A run that goes on sees the rest of its steps.
+static lt_status look_ahead(const lt_config *cfg, const options *o, const lt_log *log, lt_engine *e,
+                            lt_forecast_opts *f, lt_forecast *out)
+{
+    if (e->run && e->run->state)
+        LT_TRY(lt_progress_read(e->run, &f->from));
+    LT_TRY(open_source(cfg, e, o, log, f));
+    f->n_steps = steps_of(cfg, o, f);
+    return lt_forecast_run(e, f, out);
 }
 
 static lt_status plan(const lt_config *cfg, const options *o, const lt_log *log)
 {
     lt_engine *e = NULL;
-    lt_source *source = NULL;
+    lt_forecast_opts ahead = {0};
     lt_forecast f = {0};
     const lt_engine_opts opts = {.training = true};
     lt_status st;
     LT_TRY_GOTO(st, lt_engine_open(cfg, &opts, log, &e), done);
-    LT_TRY_GOTO(st, open_source(cfg, e, o, log, &source), done);
-    LT_TRY_GOTO(st, lt_forecast_run(e, source, steps_of(cfg, o, source), &f), done);
-    st = report(e, &f, o);
+    LT_TRY_GOTO(st, look_ahead(cfg, o, log, e, &ahead, &f), done);
+    if (f.program)
+        st = report(e, &f, o);
+    else
+        st = lt_cli_print("no step is left to be done\n");
 done:
     lt_forecast_deinit(&f);
-    lt_source_close(source);
+    lt_source_close(ahead.source);
+    lt_source_close(ahead.validation);
     lt_engine_close(e);
     return st;
 }

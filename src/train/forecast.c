@@ -52,8 +52,10 @@ static lt_status count_rows(void *ctx, int64_t piece, int thread)
 typedef struct walk {
     const lt_engine *e;
     lt_state_layout *state;
+    const lt_forecast_opts *o;
     lt_forecast *out;
-    lt_vec seen; /* lt_extents: buckets */
+    lt_program_mode mode;
+    lt_vec seen; /* lt_extents: buckets of that mode */
 } walk;
 
 static lt_status make_program(const walk *w, const lt_extents *capacity, lt_program **out)
@@ -63,7 +65,7 @@ static lt_status make_program(const walk *w, const lt_extents *capacity, lt_prog
     const lt_program_opts o = {.model = w->e->model,
                                .units = w->e->units,
                                .state = w->state,
-                               .mode = LT_MODE_TRAIN,
+                               .mode = w->mode,
                                .compute = w->e->compute,
                                .capacity = *capacity,
                                .policy = w->e->policy,
@@ -83,13 +85,16 @@ static lt_status look_at(walk *w, const lt_extents *real)
     lt_program *p = NULL;
     LT_TRY(make_program(w, &capacity, &p));
     w->out->n_programs++;
-    if (w->out->program && p->step_bytes <= w->out->step) {
+    w->out->step = lt_max_i64(w->out->step, p->step_bytes);
+    if (w->mode == LT_MODE_LOSS)
+        w->out->validation = lt_max_i64(w->out->validation, p->step_bytes);
+    if (w->mode == LT_MODE_LOSS ||
+        (w->out->program && p->step_bytes <= w->out->program->step_bytes)) {
         lt_program_destroy(p);
         return LT_OK;
     }
     lt_program_destroy(w->out->program);
     w->out->program = p;
-    w->out->step = p->step_bytes;
     w->out->largest = *real;
     return LT_OK;
 }
@@ -106,7 +111,7 @@ static void add_row(lt_extents *e, const row_counts *c)
 
 // The steps in the order in which the run will take them: a step's program holds all its micro-
 // batches.
-static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler, int64_t n_steps)
+static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler)
 {
     const lt_cfg_training *t = &w->e->cfg->training;
     void *memory = NULL;
@@ -114,7 +119,7 @@ static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler, int6
                         "rows of a micro-batch"));
     int64_t *rows = memory;
     lt_status st = LT_OK;
-    for (int64_t step = 0; st == LT_OK && step < n_steps; step++) {
+    for (int64_t step = 0; st == LT_OK && step < w->o->n_steps; step++) {
         lt_extents all = {0};
         for (int64_t m = 0; st == LT_OK && m < t->gradient_accumulation_steps; m++) {
             lt_extents one = {0};
@@ -131,27 +136,57 @@ static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler, int6
     return st;
 }
 
-static lt_status walk_data(walk *w, lt_source *source, int64_t n_steps)
+static lt_status count_source(const walk *w, lt_source *source, counter *k)
 {
-    counter k = {.source = source,
-                 .n = lt_dataset_rows(lt_source_dataset(source)),
-                 .merge = w->e->model->config.vision.merge};
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)k.n * sizeof(row_counts), "counts of samples"));
-    k.row = memory;
+    *k = (counter){.source = source,
+                   .n = lt_dataset_rows(lt_source_dataset(source)),
+                   .merge = w->e->model->config.vision.merge};
+    LT_TRY(lt_mem_alloc(&memory, (size_t)k->n * sizeof(row_counts), "counts of samples"));
+    k->row = memory;
+    return lt_pool_run(w->e->pool, lt_ceil_div(k->n, ROWS_AT_ONCE), count_rows, k);
+}
+
+static lt_status walk_data(walk *w)
+{
+    counter k;
     lt_sampler *sampler = NULL;
     lt_sampler_opts o = lt_sampler_opts_default();
+    lt_status st = count_source(w, w->o->source, &k);
     o.n_samples = k.n;
     o.micro_batch = w->e->cfg->training.micro_batch_size;
     o.shuffle = w->e->cfg->data.dataloader_param.shuffle;
     o.data_sharding = w->e->cfg->data.dataloader_param.data_sharding;
-    lt_status st = lt_pool_run(w->e->pool, lt_ceil_div(k.n, ROWS_AT_ONCE), count_rows, &k);
+    o.consumed = w->o->from.cursor;
     if (st == LT_OK)
         st = lt_sampler_create(&o, w->e->log, &sampler);
     if (st == LT_OK)
-        st = walk_steps(w, &k, sampler, n_steps);
+        st = walk_steps(w, &k, sampler);
     lt_sampler_destroy(sampler);
-    lt_mem_free(memory);
+    lt_mem_free(k.row);
+    return st;
+}
+
+// All rows in their order, if the steps come to a validation at all.
+static lt_status walk_validation(walk *w)
+{
+    const lt_cfg_training *t = &w->e->cfg->training;
+    const int64_t begin = w->o->from.iteration, end = begin + w->o->n_steps;
+    const int64_t each = t->val_micro_batch_size;
+    counter k;
+    if (!w->o->validation || t->val_interval < 1 ||
+        end / t->val_interval == begin / t->val_interval)
+        return LT_OK;
+    w->mode = LT_MODE_LOSS;
+    lt_vec_clear(&w->seen);
+    lt_status st = count_source(w, w->o->validation, &k);
+    for (int64_t i = 0; st == LT_OK && i < k.n; i += each) {
+        lt_extents all = {0};
+        for (int64_t r = i; r < lt_min_i64(i + each, k.n); r++)
+            add_row(&all, &k.row[r]);
+        st = look_at(w, &all);
+    }
+    lt_mem_free(k.row);
     return st;
 }
 
@@ -185,17 +220,19 @@ static int64_t host_bytes(const lt_engine *e, const lt_extents *x)
     return bytes * (micro + lt_max_i64(2, micro) + 2);
 }
 
-lt_status lt_forecast_run(const lt_engine *e, lt_source *source, int64_t n_steps, lt_forecast *out)
+lt_status lt_forecast_run(const lt_engine *e, const lt_forecast_opts *opts, lt_forecast *out)
 {
-    *out = (lt_forecast){.worst_case = source == NULL};
-    walk w = {.e = e, .out = out, .seen = LT_VEC_OF(lt_extents)};
+    *out = (lt_forecast){.worst_case = opts->source == NULL};
+    walk w = {.e = e, .o = opts, .out = out, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
     lt_status st = lt_state_layout_create(e->model, e->units, e->compute, true, &w.state);
-    if (st == LT_OK && source)
-        st = walk_data(&w, source, n_steps);
-    else if (st == LT_OK) {
+    if (st == LT_OK && opts->source) {
+        st = walk_data(&w);
+    } else if (st == LT_OK) {
         const lt_extents most = worst_case(e);
         st = look_at(&w, &most);
     }
+    if (st == LT_OK)
+        st = walk_validation(&w);
     if (st == LT_OK) {
         out->state = w.state->bytes;
         memcpy(out->state_part, w.state->part_bytes, sizeof out->state_part);

@@ -7,12 +7,22 @@
 #include "plan/peak.h"
 #include "train/engine.h"
 #include "train/source.h"
+#include "train/weights.h"
+
+/** What is to be looked at. */
+typedef struct lt_forecast_opts {
+    lt_source *source;     /* NULL: the largest batch that the configuration allows */
+    lt_source *validation; /* NULL: the run has none */
+    int64_t n_steps;       /* optimizer steps */
+    lt_progress from;      /* where a resumed run goes on */
+} lt_forecast_opts;
 
 typedef struct lt_forecast {
     int64_t state, state_part[LT_N_STATE_PARTS]; /* bytes */
     int64_t step;        /* the step pool's size at the end of the run: its largest program */
+    int64_t validation;  /* bytes of the largest program of a validation; 0: none */
     int64_t host;        /* collated micro-batches in host memory, about */
-    lt_extents largest;  /* counts of the batch behind `step` */
+    lt_extents largest;  /* counts of the largest batch that is trained on */
     lt_program *program; /* its program; the caller's */
     lt_peak peak;        /* of that program */
     int64_t n_steps, n_programs; /* looked at */
@@ -22,12 +32,11 @@ typedef struct lt_forecast {
 /**
  * Walk the run's batches in the sampler's order (counts only: no picture is decoded) and compile
  * every program that it will use.
- * With source NULL, one program for the largest batch that the configuration allows.
  *
- * in       engine: opened with training = true; n_steps: optimizer steps to look at
+ * in       engine: opened with training = true
  * errors   those of encoding, with file and record; those of compiling
  */
-LT_NODISCARD lt_status lt_forecast_run(const lt_engine *engine, lt_source *source, int64_t n_steps,
+LT_NODISCARD lt_status lt_forecast_run(const lt_engine *engine, const lt_forecast_opts *opts,
                                        lt_forecast *out);
 void lt_forecast_deinit(lt_forecast *f);
 #endif

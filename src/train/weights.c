@@ -105,6 +105,14 @@ static const struct state_row {
                   {"exp_avg_sq", LT_STATE_V, true}};
 enum { N_STATE_ROWS = (int)(sizeof state_rows / sizeof state_rows[0]) };
 
+lt_status lt_progress_read(const lt_checkpoint *run, lt_progress *out)
+{
+    LT_TRY(lt_run_number(run, "iteration", &out->iteration));
+    LT_TRY(lt_run_number(run, "consumed_train_samples", &out->consumed));
+    LT_TRY(lt_run_number(run, "optimizer_updates", &out->updates));
+    return lt_run_number(run, "sampler_cursor", &out->cursor);
+}
+
 lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
 {
     *out = (lt_progress){0};
@@ -129,11 +137,10 @@ lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
     }
     lt_mem_free(piece);
     LT_TRY(st);
-    LT_TRY(lt_run_number(e->run, "iteration", &out->iteration));
-    LT_TRY(lt_run_number(e->run, "consumed_train_samples", &out->consumed));
-    if (optimizer)
-        LT_TRY(lt_run_number(e->run, "optimizer_updates", &out->updates));
-    return lt_run_number(e->run, "sampler_cursor", &out->cursor);
+    LT_TRY(lt_progress_read(e->run, out));
+    if (!optimizer)
+        out->updates = 0;
+    return LT_OK;
 }
 
 /* ---- saving ---- */

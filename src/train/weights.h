@@ -21,6 +21,8 @@ typedef struct lt_progress {
     int64_t consumed;  /* samples: iteration * global batch */
     int64_t cursor;    /* the sampler's */
 } lt_progress;
+/** The counters alone. errors: LT_ERR_NOT_FOUND, LT_ERR_FORMAT */
+LT_NODISCARD lt_status lt_progress_read(const lt_checkpoint *run, lt_progress *out);
 /**
  * Masters, moments and counters of a saved run; all 0, and nothing done, when the checkpoint holds
  * weights alone.
