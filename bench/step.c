@@ -119,7 +119,7 @@ typedef struct bench {
 } bench;
 
 typedef struct measured {
-    double linear_peak, library_peak;
+    bench_rate linear, library; /* of square products */
     double seconds[MAX_ITERS], cpu[MAX_ITERS], loss[WARM_STEPS + MAX_ITERS];
     double by_action[LT_N_ACTIONS]; /* seconds of the measured steps */
     int n;
@@ -134,12 +134,12 @@ static bool on_gpu(const bench *b)
 static lt_status measure_peak(bench *b, measured *m)
 {
     const int64_t n = strcmp(b->o->preset, "tiny") == 0 ? 256 : on_gpu(b) ? GPU_PEAK_N : CPU_PEAK_N;
-    double linear = 0.0, library = 0.0;
+    bench_rate linear = {0}, library = {0};
     if (!on_gpu(b))
         LT_TRY(bench_library_peak(b->dtype, lt_pool_threads(b->pool), n, PEAK_RUNS, &library));
     LT_TRY(bench_linear_peak(b->device, b->dtype, n, PEAK_RUNS, &linear));
-    m->library_peak = library > m->library_peak ? library : m->library_peak;
-    m->linear_peak = linear > m->linear_peak ? linear : m->linear_peak;
+    m->library = bench_rate_max(m->library, library);
+    m->linear = bench_rate_max(m->linear, linear);
     return LT_OK;
 }
 
@@ -234,17 +234,18 @@ static void print_times(const bench *b, measured *m)
     memcpy(cpu, m->cpu, sizeof cpu);
     qsort(m->seconds, (size_t)m->n, sizeof(double), by_value);
     qsort(cpu, (size_t)m->n, sizeof(double), by_value);
-    const double peak = m->library_peak > m->linear_peak ? m->library_peak : m->linear_peak;
-    const double median = m->seconds[m->n / 2];
+    const bench_rate peak = bench_rate_max(m->library, m->linear);
+    const double median = m->seconds[m->n / 2], by_cpu = cpu[m->n / 2] / lt_pool_threads(b->pool);
     const bench_shape shape = {b->o->seq, b->o->images, b->o->grid};
     const double flops = bench_flops(b->model, shape);
     const double *a = m->by_action, optimizer = a[LT_ACT_NORM] + a[LT_ACT_UPDATE];
     printf("\"ms\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"best\": %.1f, \"cpu_ms\": %.1f, \"tok_s\": %.0f", median * 1e3,
            m->seconds[m->n / 10] * 1e3, m->seconds[m->n * 9 / 10] * 1e3, m->seconds[0] * 1e3, cpu[m->n / 2] * 1e3,
            (double)b->o->seq / median);
-    printf(", \"model_tflops\": %.4f, \"matmul_tflops\": %.4f, \"mfu\": %.4f, \"mfu_best\": %.4f", flops / median / 1e12, peak / 1e12,
-           flops / median / peak, flops / m->seconds[0] / peak);
-    printf(", \"onednn_tflops\": %.4f, \"linear_tflops\": %.4f", m->library_peak / 1e12, m->linear_peak / 1e12);
+    printf(", \"model_tflops\": %.4f, \"matmul_tflops\": %.4f, \"mfu\": %.4f, \"mfu_best\": %.4f", flops / median / 1e12,
+           peak.wall / 1e12, flops / median / peak.wall, flops / m->seconds[0] / peak.wall);
+    printf(", \"matmul_cpu_tflops\": %.4f, \"mfu_cpu\": %.4f", peak.cpu / 1e12, peak.cpu > 0.0 ? flops / by_cpu / peak.cpu : 0.0);
+    printf(", \"onednn_tflops\": %.4f, \"linear_tflops\": %.4f", m->library.wall / 1e12, m->linear.wall / 1e12);
     printf(", \"forward_ms\": %.1f, \"backward_ms\": %.1f, \"optimizer_ms\": %.1f, \"optimizer_share\": %.4f, \"other_ms\": %.1f",
            a[LT_ACT_FORWARD] * 1e3, a[LT_ACT_BACKWARD] * 1e3, optimizer * 1e3, optimizer / median,
            (a[LT_ACT_AGREE] + a[LT_ACT_COPY] + a[LT_ACT_ADD] + a[LT_ACT_GATHER] + a[LT_ACT_REDUCE] + a[LT_ACT_FREE]) * 1e3);

@@ -5,9 +5,26 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "bench/parts/process.h"
 #include "op/linear.h"
 
 enum { A, B, C, N_MATRICES };
+
+bench_rate bench_rate_max(bench_rate a, bench_rate b)
+{
+    return (bench_rate){a.wall > b.wall ? a.wall : b.wall, a.cpu > b.cpu ? a.cpu : b.cpu};
+}
+
+bench_watch bench_watch_start(void)
+{
+    return (bench_watch){lt_clock_now(), bench_cpu_seconds()};
+}
+
+bench_rate bench_watch_rate(bench_watch since, double flops, int threads)
+{
+    const double wall = lt_clock_now() - since.wall, cpu = bench_cpu_seconds() - since.cpu;
+    return (bench_rate){flops / wall, cpu > 0.0 ? flops * threads / cpu : 0.0};
+}
 
 static lt_status fill(lt_device *d, lt_stream *s, lt_tensor *t, uint64_t seed)
 {
@@ -25,33 +42,34 @@ static lt_status fill(lt_device *d, lt_stream *s, lt_tensor *t, uint64_t seed)
     return st;
 }
 
-static lt_status time_product(lt_device *d, lt_stream *s, lt_tensor *m, int runs, double *best)
+static lt_status time_product(lt_device *d, lt_stream *s, lt_tensor *m, int runs, bench_rate *best)
 {
     const lt_kernel kernel = lt_op_kernel(&lt_op_linear, d->backend, LT_FORWARD);
+    const int threads = d->pool ? lt_pool_threads(d->pool) : 1;
+    const double n = (double)m[A].dim[0];
     lt_run run = {.device = d, .stream = s};
     lt_op_args a = {.def = &lt_op_linear, .in = {&m[A], &m[B]}, .out = {&m[C]}, .run = &run};
     lt_status st = LT_OK;
     if (lt_op_linear.scratch)
         run.scratch_bytes = lt_op_linear.scratch(&a, LT_FORWARD);
     LT_TRY(d->alloc(d, run.scratch_bytes + 1, "scratch of a product", &run.scratch));
-    *best = 1e30;
+    *best = (bench_rate){0};
     for (int i = 0; st == LT_OK && i <= runs; i++) {
-        const double begin = lt_clock_now();
+        const bench_watch begin = bench_watch_start();
         st = kernel(&a);
         if (st == LT_OK)
             st = d->stream_sync(d, s);
-        const double seconds = lt_clock_now() - begin;
-        *best = i > 0 && seconds < *best ? seconds : *best;
+        if (i > 0)
+            *best = bench_rate_max(*best, bench_watch_rate(begin, 2.0 * n * n * n, threads));
     }
     d->free(d, run.scratch);
     return st;
 }
 
-lt_status bench_linear_peak(lt_device *d, lt_dtype dtype, int64_t n, int runs, double *out)
+lt_status bench_linear_peak(lt_device *d, lt_dtype dtype, int64_t n, int runs, bench_rate *out)
 {
     lt_tensor m[N_MATRICES];
     lt_stream *s = NULL;
-    double seconds = 0.0;
     lt_status st = d->stream_create(d, &s);
     for (int i = 0; i < N_MATRICES; i++) {
         m[i] = lt_tensor_2d(dtype, n, n);
@@ -61,9 +79,7 @@ lt_status bench_linear_peak(lt_device *d, lt_dtype dtype, int64_t n, int runs, d
     for (int i = A; st == LT_OK && i <= B; i++)
         st = fill(d, s, &m[i], (uint64_t)i);
     if (st == LT_OK)
-        st = time_product(d, s, m, runs, &seconds);
-    if (st == LT_OK)
-        *out = 2.0 * (double)n * (double)n * (double)n / seconds;
+        st = time_product(d, s, m, runs, out);
     for (int i = 0; i < N_MATRICES; i++)
         d->free(d, m[i].data);
     if (s)

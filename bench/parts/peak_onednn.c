@@ -2,7 +2,6 @@
 // A square product by oneDNN alone, on its own threads and in its own layouts: the bar that lathe's step is held to.
 #include "bench/parts/peak.h"
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
 
@@ -94,20 +93,20 @@ static lt_status take_memory(product *p, dnnl_data_type_t type)
     return LT_OK;
 }
 
-static lt_status time_product(product *p, int runs, double *best)
+static lt_status time_product(product *p, int runs, int threads, double flops, bench_rate *best)
 {
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_SRC, p->memory[A]}, {DNNL_ARG_WEIGHTS, p->memory[B]}, {DNNL_ARG_DST, p->memory[C]}};
     if (dnnl_primitive_create(&p->multiply, p->plan) != dnnl_success)
         return LT_FAIL(LT_ERR_INTERNAL, "oneDNN could not make a matrix product");
-    *best = 1e30;
+    *best = (bench_rate){0};
     for (int i = 0; i <= runs; i++) {
-        const double begin = lt_clock_now();
+        const bench_watch begin = bench_watch_start();
         if (dnnl_primitive_execute(p->multiply, p->stream, N_MATRICES, args) != dnnl_success ||
             dnnl_stream_wait(p->stream) != dnnl_success)
             return LT_FAIL(LT_ERR_INTERNAL, "oneDNN could not multiply matrices");
-        const double seconds = lt_clock_now() - begin;
-        *best = i > 0 && seconds < *best ? seconds : *best;
+        if (i > 0)
+            *best = bench_rate_max(*best, bench_watch_rate(begin, flops, threads));
     }
     return LT_OK;
 }
@@ -135,21 +134,18 @@ static bool is_plain(const product *p)
            strncmp(name, "ref", 3) == 0;
 }
 
-lt_status bench_library_peak(lt_dtype dtype, int threads, int64_t n, int runs, double *out)
+lt_status bench_library_peak(lt_dtype dtype, int threads, int64_t n, int runs, bench_rate *out)
 {
     const dnnl_data_type_t type = dtype == LT_BF16 ? dnnl_bf16 : dnnl_f32;
     product p = {0};
-    double seconds = 0.0;
     use_threads(threads);
     const dnnl_status_t ds = plan(&p, type, n);
     lt_status st = LT_OK;
-    *out = 0.0;
+    *out = (bench_rate){0};
     if (ds == dnnl_success && !is_plain(&p)) {
         st = take_memory(&p, type);
         if (st == LT_OK)
-            st = time_product(&p, runs, &seconds);
-        if (st == LT_OK)
-            *out = 2.0 * (double)n * (double)n * (double)n / seconds;
+            st = time_product(&p, runs, threads, 2.0 * (double)n * (double)n * (double)n, out);
     } else if (ds != dnnl_success && ds != dnnl_unimplemented) {
         st = LT_FAIL(LT_ERR_INTERNAL, "oneDNN could not describe a matrix product (status %d)", (int)ds);
     }
