@@ -29,7 +29,8 @@ typedef float vf __attribute__((vector_size(4 * LANES), aligned(4 * LANES), may_
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4 * LANES), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES), aligned(4 * LANES), may_alias));
 typedef uint16_t vh __attribute__((vector_size(2 * LANES), aligned(2 * LANES), may_alias));
-typedef double vd __attribute__((vector_size(8 * LANES), aligned(8 * LANES), may_alias));
+/* Half as many doubles: wider ones than the registers would live in memory. */
+typedef double vd __attribute__((vector_size(4 * LANES), aligned(4 * LANES), may_alias));
 
 LT_INLINE vf v_set(float x)
 {
@@ -44,6 +45,29 @@ LT_INLINE vf v_fma(vf a, vf b, vf c)
     return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
     return a * b + c;
+#endif
+}
+
+/** The first and the second half of the lanes, in double. */
+LT_INLINE vd v_first_half(vf x)
+{
+#if defined(LT_VEC_AVX512)
+    return (vd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x));
+#elif defined(LT_VEC_AVX2)
+    return (vd)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x));
+#else
+    return (vd){(double)x[0], (double)x[1]};
+#endif
+}
+
+LT_INLINE vd v_second_half(vf x)
+{
+#if defined(LT_VEC_AVX512)
+    return (vd)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1));
+#elif defined(LT_VEC_AVX2)
+    return (vd)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1));
+#else
+    return (vd){(double)x[2], (double)x[3]};
 #endif
 }
 

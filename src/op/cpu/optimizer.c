@@ -56,22 +56,26 @@ typedef struct squares {
     double *blocks;
 } squares;
 
-static lt_status square_block(void *ctx, int64_t piece, int64_t from, int64_t to)
+static lt_status square_blocks(void *ctx, int64_t piece, int64_t from, int64_t to)
 {
+    (void)piece;
     const squares *s = ctx;
-    s->blocks[piece] = s->rows->sum_squares(lt_at(s->g, from), s->g->dtype == LT_BF16, to - from);
+    for (int64_t i = from; i < to; i += LT_SUM_BLOCK)
+        s->blocks[i / LT_SUM_BLOCK] = s->rows->sum_squares(lt_at(s->g, i), s->g->dtype == LT_BF16,
+                                                           lt_min_i64(LT_SUM_BLOCK, to - i));
     return LT_OK;
 }
 
 lt_status lt_sum_squares_fwd_cpu(const lt_op_args *a)
 {
+    enum { PIECE = 16 * LT_SUM_BLOCK };
     if (a->in[0]->dtype != LT_F32 && a->in[0]->dtype != LT_BF16)
         return lt_cpu_reference(a, LT_FORWARD);
     const int64_t n = lt_n_elems(a->in[0]), n_blocks = lt_ceil_div(n, LT_SUM_BLOCK);
     void *memory;
     LT_TRY(lt_thread_scratch(LT_SCRATCH_SUMS, (size_t)n_blocks * sizeof(double), &memory));
     squares s = {.g = a->in[0], .rows = lt_cpu_rows(a), .blocks = memory};
-    LT_TRY(lt_cpu_pieces(a, n, LT_SUM_BLOCK, square_block, &s));
+    LT_TRY(lt_cpu_pieces(a, n, PIECE, square_blocks, &s));
     double all = 0.0, *out = a->out[0]->data;
     for (int64_t i = 0; i < n_blocks; i++)
         all += s.blocks[i];
