@@ -270,9 +270,9 @@ static void print_case(const bench *b, measured *m)
     if (b->o->ops) {
         double sum = 0.0;
         for (int i = 0; i < m->n; i++)
-            sum += m->seconds[i] / m->n;
+            sum += m->cpu[i] / m->n;
         op_times ops = b->ops;
-        op_times_print(&ops, m->n, sum);
+        op_times_print(&ops, m->n, sum, lt_pool_threads(b->pool));
     }
 }
 
@@ -304,7 +304,7 @@ static lt_status run_case(bench b, lt_dtype dtype)
     measured *m = memory;
     b.dtype = dtype;
     b.ops = op_times_none();
-    b.tap = (lt_tap){.ctx = &b.ops, .timed = b.o->ops ? op_times_add : NULL};
+    b.tap = (lt_tap){.ctx = &b.ops, .around = b.o->ops ? op_times_add : NULL};
     lt_status st = measure_peak(&b, m);
     bench_reset_peak();
     if (st == LT_OK)

@@ -2,6 +2,9 @@
 // The table of kernel times.
 #include "bench/parts/op_times.h"
 
+#include "base/log.h"
+#include "bench/parts/process.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,7 +14,7 @@ typedef struct row {
     lt_tensor in[2]; // the first two inputs' shapes
     bool weight, input; // backward: which of the first two gradients are asked for
     int64_t calls;
-    double seconds, flops;
+    double wall, cpu, flops;
 } row;
 
 op_times op_times_none(void)
@@ -51,50 +54,64 @@ static double flops_of(const lt_op_args *a, const row *r)
     return forward * (r->weight + r->input + ((a->def->flags & LT_OP_YIELDS_IN_BACKWARD) != 0));
 }
 
-void op_times_add(void *ctx, const char *block, const lt_op_args *a, lt_pass pass, double seconds)
+static row *row_of(op_times *t, const row *like)
 {
-    (void)block;
+    for (int64_t i = 0; i < t->rows.n; i++)
+        if (same(&LT_AT(&t->rows, row, i), like))
+            return &LT_AT(&t->rows, row, i);
+    t->status = lt_vec_push(&t->rows, like);
+    return t->status == LT_OK ? &LT_AT(&t->rows, row, t->rows.n - 1) : NULL;
+}
+
+void op_times_add(void *ctx, const lt_op_args *a, lt_pass pass, bool after)
+{
     op_times *t = ctx;
+    if (!after) {
+        t->wall = lt_clock_now();
+        t->cpu = bench_cpu_seconds();
+        return;
+    }
+    const double wall = lt_clock_now() - t->wall, cpu = bench_cpu_seconds() - t->cpu;
     row now = {.def = a->def, .pass = pass, .input = pass == LT_BACKWARD && a->din[0], .weight = pass == LT_BACKWARD && a->din[1]};
     for (int i = 0; i < 2; i++)
         if (shape_of(a, i))
             now.in[i] = lt_tensor_like(shape_of(a, i));
-    row *to = NULL;
-    for (int64_t i = 0; i < t->rows.n && !to; i++)
-        if (same(&LT_AT(&t->rows, row, i), &now))
-            to = &LT_AT(&t->rows, row, i);
-    if (!to) {
-        const lt_status st = lt_vec_push(&t->rows, &now);
-        if (st != LT_OK) {
-            t->status = st;
-            return;
-        }
-        to = &LT_AT(&t->rows, row, t->rows.n - 1);
-    }
+    row *to = row_of(t, &now);
+    if (!to)
+        return;
     to->calls++;
-    to->seconds += seconds;
+    to->wall += wall;
+    to->cpu += cpu;
     to->flops += flops_of(a, to);
 }
 
 static int dearest_first(const void *x, const void *y)
 {
     const row *a = x, *b = y;
-    return (a->seconds < b->seconds) - (a->seconds > b->seconds);
+    return (a->cpu < b->cpu) - (a->cpu > b->cpu);
 }
 
-void op_times_print(op_times *t, int steps, double step_s)
+static void print_row(const row *r, int steps, double step_cpu_s, int threads)
 {
+    char shapes[200], pass[16];
+    (void)snprintf(shapes, sizeof shapes, "%s %s", lt_shape_print(&r->in[0]).s, r->in[1].rank ? lt_shape_print(&r->in[1]).s : "");
+    (void)snprintf(pass, sizeof pass, "%s%s%s", r->pass == LT_FORWARD ? "forward" : "back", r->input ? " dx" : "", r->weight ? " dw" : "");
+    (void)fprintf(stderr, "%-20s %-10s %-36s %6.1f %9.2f %9.2f %5.1f%% %8.1f\n", r->def->name, pass, shapes, (double)r->calls / steps,
+                  r->wall / steps * 1e3, r->cpu / steps * 1e3, r->cpu / steps / step_cpu_s * 100,
+                  r->cpu > 0.0 ? r->flops * threads / r->cpu / 1e9 : 0.0);
+}
+
+void op_times_print(op_times *t, int steps, double step_cpu_s, int threads)
+{
+    double wall = 0.0, cpu = 0.0;
     qsort(t->rows.data, (size_t)t->rows.n, sizeof(row), dearest_first);
-    (void)fprintf(stderr, "%-22s %-10s %-30s %7s %9s %6s %8s\n", "op", "pass", "inputs", "calls", "ms/step", "share", "GFLOP/s");
-    double all = 0.0;
+    (void)fprintf(stderr, "%-20s %-10s %-36s %6s %9s %9s %6s %8s\n", "op", "pass", "inputs", "calls", "ms", "cpu ms", "share", "GFLOP/s");
     for (int64_t i = 0; i < t->rows.n; i++) {
         const row *r = &LT_AT(&t->rows, row, i);
-        char shapes[200], pass[16];
-        (void)snprintf(shapes, sizeof shapes, "%s %s", lt_shape_print(&r->in[0]).s, r->in[1].rank ? lt_shape_print(&r->in[1]).s : "");
-        (void)snprintf(pass, sizeof pass, "%s%s%s", r->pass == LT_FORWARD ? "forward" : "back", r->input ? " dx" : "", r->weight ? " dw" : "");
-        (void)fprintf(stderr, "%-22s %-10s %-30s %7.1f %9.2f %5.1f%% %8.1f\n", r->def->name, pass, shapes,
-                      (double)r->calls / steps, r->seconds / steps * 1e3, r->seconds / steps / step_s * 100, r->flops / r->seconds / 1e9);
-        all += r->seconds;
+        print_row(r, steps, step_cpu_s, threads);
+        wall += r->wall;
+        cpu += r->cpu;
     }
-    (void)fprintf(stderr, "%-64s %7s %9.2f %5.1f%%\n", "all kernels of blocks", "", all / steps * 1e3, all / steps / step_s * 100);
+    (void)fprintf(stderr, "%-75s %9.2f %9.2f %5.1f%%\n", "all kernels of blocks", wall / steps * 1e3, cpu / steps * 1e3,
+                  cpu / steps / step_cpu_s * 100);
 }

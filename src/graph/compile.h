@@ -102,9 +102,9 @@ LT_NODISCARD lt_status lt_compiled_print(const lt_compiled *c, lt_buf *out);
 typedef struct lt_tap {
     lt_status (*fn)(void *ctx, const char *block, const char *value, const lt_tensor *t);
     void *ctx;
-    /* NULL: nobody measures. After every kernel: its arguments and seconds (the CPU's wall
-       clock; a GPU's issue time) */
-    void (*timed)(void *ctx, const char *block, const lt_op_args *a, lt_pass pass, double seconds);
+    /* NULL: nobody measures. Right before every kernel, and right after it (on a GPU: after its
+       launch) */
+    void (*around)(void *ctx, const lt_op_args *a, lt_pass pass, bool after);
 } lt_tap;
 
 /** What a pass of a compiled block runs on. Tensors carry real shapes and memory. */

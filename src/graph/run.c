@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a pass of a compiled block on real sizes: shape rules again, addresses from the layout,
 // then kernel after kernel.
-#include "base/log.h"
 #include "graph/compile.h"
 #include "graph/differentiate.h"
 
@@ -146,13 +145,13 @@ static lt_status tap(const frame *f, const lt_instr *x)
     return LT_OK;
 }
 
-static lt_status call(const frame *f, lt_kernel kernel, const lt_op_args *a, lt_pass pass)
+static lt_status call(const lt_tap *look, lt_kernel kernel, const lt_op_args *a, lt_pass pass)
 {
-    if (!f->b->tap || !f->b->tap->timed)
+    if (!look || !look->around)
         return kernel(a);
-    const double begin = lt_clock_now();
+    look->around(look->ctx, a, pass, false);
     const lt_status st = kernel(a);
-    f->b->tap->timed(f->b->tap->ctx, f->b->block_name, a, pass, lt_clock_now() - begin);
+    look->around(look->ctx, a, pass, true);
     return st;
 }
 
@@ -178,7 +177,7 @@ static lt_status launch(const frame *f, const lt_instr *x)
         a.out[i] = x->out[i] == LT_NONE ? NULL : &f->t[x->out[i]];
         a.dout[i] = x->dout[i] == LT_NONE ? NULL : &f->t[x->dout[i]];
     }
-    LT_TRY(call(f, kernel, &a, x->pass));
+    LT_TRY(call(f->b->tap, kernel, &a, x->pass));
     return tap(f, x);
 }
 
