@@ -13,16 +13,18 @@
 
 enum {
     MAX_PICTURES = 1000000,
-    MAX_TURNS = 8,
+    MAX_TURNS = 5, // four cells and the count
+    DESCRIBE_OF = 5,
+    DESCRIBED = 2,   // of so many pictures to learn from, the description is asked for
     HELD_OUT_OF = 8, // one layout in eight is kept apart
     JPEG_EVERY = 4,
     JPEG_QUALITY = 92,
-    N_ANSWERS = 64,
+    N_ANSWERS = 64, // different ones that are counted
 };
 
 /** How often an answer came. */
 typedef struct tally {
-    char answer[N_ANSWERS][32];
+    char answer[N_ANSWERS][96];
     int64_t n[N_ANSWERS];
     int used;
 } tally;
@@ -39,7 +41,7 @@ typedef struct part {
 
 lt_shapes_opts lt_shapes_opts_default(void)
 {
-    return (lt_shapes_opts){.n_train = 6000, .n_held_out = 200, .turns = 4, .seed = 1};
+    return (lt_shapes_opts){.n_train = 10000, .n_held_out = 200, .turns = 4, .seed = 1};
 }
 
 // ---------------------------------------------------------------- scenes
@@ -117,16 +119,51 @@ static void count_answer(tally *t, const char *answer)
     t->n[i]++;
 }
 
-/** A question that this picture wasn't asked yet, of a kind picked at random. */
-static void next_question(const lt_scene *scene, lt_mt19937 *g, const lt_scene_question *before,
-                          int n, lt_scene_question *q)
+/** Cells in random order. */
+static void shuffle_cells(lt_mt19937 *g, int cells[LT_SHAPES_CELLS])
 {
-    bool fresh = false;
-    while (!fresh) {
-        fresh = lt_scene_ask(scene, lt_scene_pick(g, LT_SCENE_KINDS), g, q);
-        for (int i = 0; i < n; i++)
-            fresh = fresh && strcmp(q->ask, before[i].ask) != 0;
+    for (int i = 0; i < LT_SHAPES_CELLS; i++)
+        cells[i] = i;
+    for (int i = 0; i < LT_SHAPES_CELLS; i++) {
+        const int k = i + lt_scene_pick(g, LT_SHAPES_CELLS - i), cell = cells[k];
+        cells[k] = cells[i];
+        cells[i] = cell;
     }
+}
+
+/**
+ * Short questions, each about another cell, and the count at most once: so no answer can be copied
+ * from an earlier one. Places are asked for most often, since they are the hardest to learn.
+ */
+static int ask_some(const lt_scene *scene, lt_mt19937 *g, int want, lt_scene_question *out)
+{
+    static const lt_scene_kind lots[] = {LT_ASK_COLOUR, LT_ASK_SHAPE, LT_ASK_SHAPE,
+                                         LT_ASK_PLACE,  LT_ASK_PLACE, LT_ASK_PLACE,
+                                         LT_ASK_CELL,   LT_ASK_CELL,  LT_ASK_COUNT};
+    int cells[LT_SHAPES_CELLS], n = 0;
+    bool counted = false;
+    shuffle_cells(g, cells);
+    for (int i = 0; i < LT_SHAPES_CELLS && n < want;) {
+        const lt_scene_kind kind = lots[lt_scene_pick(g, sizeof lots / sizeof lots[0])];
+        if (kind == LT_ASK_COUNT) {
+            n += !counted && lt_scene_ask(scene, kind, 0, &out[n]);
+            counted = true;
+        } else {
+            n += lt_scene_ask(scene, scene->cell[cells[i]].full ? kind : LT_ASK_CELL, cells[i],
+                              &out[n]);
+            i++;
+        }
+    }
+    return n;
+}
+
+/** One question of the kind whose turn it is: all kinds come equally often among those held out. */
+static int ask_one(const lt_scene *scene, lt_mt19937 *g, int64_t index, lt_scene_question *out)
+{
+    while (!lt_scene_ask(scene, (lt_scene_kind)(index % LT_N_ASKS),
+                         lt_scene_pick(g, LT_SHAPES_CELLS), out))
+        ; // an empty cell
+    return 1;
 }
 
 static json_t *turn(const char *role, const char *content)
@@ -134,19 +171,31 @@ static json_t *turn(const char *role, const char *content)
     return json_pack("{s:s, s:s}", "role", role, "content", content);
 }
 
-static lt_status add_row(part *p, const lt_scene *scene, lt_mt19937 *g, const char *image)
+/** What a picture is asked: held out, one short question; else a description or some questions. */
+static int choose_questions(const part *p, const lt_scene *scene, lt_mt19937 *g, int64_t index,
+                            lt_scene_question *out)
+{
+    if (p->held_out)
+        return ask_one(scene, g, index, out);
+    if (index % DESCRIBE_OF >= DESCRIBED)
+        return ask_some(scene, g, p->turns, out);
+    lt_scene_describe(scene, out);
+    return 1;
+}
+
+static lt_status add_row(part *p, const lt_scene *scene, lt_mt19937 *g, int64_t index,
+                         const char *image)
 {
     lt_scene_question asked[MAX_TURNS];
     json_t *messages = json_array();
-    for (int i = 0; i < p->turns; i++) {
+    const int n = choose_questions(p, scene, g, index, asked);
+    for (int i = 0; i < n; i++) {
         char text[16 + sizeof asked[0].ask];
-        lt_scene_question *q = &asked[i];
-        next_question(scene, g, asked, i, q);
-        (void)snprintf(text, sizeof text, "%s%.*s", i == 0 ? "<image>\n" : "", (int)sizeof q->ask,
-                       q->ask);
+        (void)snprintf(text, sizeof text, "%s%.*s", i == 0 ? "<image>\n" : "",
+                       (int)sizeof asked[i].ask, asked[i].ask);
         json_array_append_new(messages, turn("user", text));
-        json_array_append_new(messages, turn("assistant", q->answer));
-        count_answer(&p->answers, q->answer);
+        json_array_append_new(messages, turn("assistant", asked[i].answer));
+        count_answer(&p->answers, asked[i].answer);
         p->n_questions++;
     }
     json_t *row = json_pack("{s:o, s:[s]}", "messages", messages, "images", image);
@@ -191,7 +240,7 @@ static lt_status write_pictures(part *p, const char *dir, lt_mt19937 *g, lt_aren
                                jpeg ? "jpg" : "png"));
         LT_TRY(lt_path_join(arena, dir, image, &path));
         LT_TRY(draw(&scene, g, path, jpeg, bytes));
-        LT_TRY(add_row(p, &scene, g, image));
+        LT_TRY(add_row(p, &scene, g, i, image));
     }
     return LT_OK;
 }
@@ -222,7 +271,7 @@ static void report(const part *train, const part *held_out, lt_shapes_report *ou
         if (share <= out->commonest)
             continue;
         out->commonest = share;
-        memcpy(out->commonest_answer, t->answer[i], sizeof out->commonest_answer);
+        (void)snprintf(out->commonest_answer, sizeof out->commonest_answer, "%.31s", t->answer[i]);
     }
 }
 

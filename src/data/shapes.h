@@ -11,10 +11,10 @@ typedef struct lt_shapes_opts {
     const char *dir;
     int64_t n_train;    // pictures to learn from
     int64_t n_held_out; // pictures kept apart, one question each
-    int turns;          // questions about a picture to learn from, at most 8
+    int turns;          // short questions about a picture to learn from, at most 5
     uint64_t seed;
 } lt_shapes_opts;
-/** 6000 and 200 pictures, 4 questions a picture, seed 1; dir NULL */
+/** 10000 and 200 pictures, up to 4 questions a picture, seed 1; dir NULL */
 lt_shapes_opts lt_shapes_opts_default(void);
 
 typedef struct lt_shapes_report {

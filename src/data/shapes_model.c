@@ -26,14 +26,18 @@ enum {
     MOST_PIXELS = 65536,
 };
 
+// About 1/sqrt(width): with the published 0.02 so narrow a model answers from habit for a long
+// time.
+static const double init_std = 0.06;
+
 static json_t *text_config(int64_t rows)
 {
     return json_pack("{s:b, s:f, s:i, s:s, s:i, s:f, s:i, s:i, s:s, s:i, s:i, s:i, s:f, s:{s:b, "
                      "s:[i, i, i], s:s}, s:f, s:b, s:b, s:I}",
                      "attention_bias", 0, "attention_dropout", 0.0, "head_dim", HEAD, "hidden_act",
-                     "silu", "hidden_size", WIDTH, "initializer_range", 0.02, "intermediate_size",
-                     MLP, "max_position_embeddings", 4096, "model_type", "qwen3_vl_text",
-                     "num_attention_heads", HEADS, "num_hidden_layers", DEPTH,
+                     "silu", "hidden_size", WIDTH, "initializer_range", init_std,
+                     "intermediate_size", MLP, "max_position_embeddings", 4096, "model_type",
+                     "qwen3_vl_text", "num_attention_heads", HEADS, "num_hidden_layers", DEPTH,
                      "num_key_value_heads", KV_HEADS, "rms_norm_eps", 1e-6, "rope_scaling",
                      "mrope_interleaved", 1, "mrope_section", 6, 5, 5, "rope_type", "default",
                      "rope_theta", 10000.0, "tie_word_embeddings", 1, "use_cache", 1, "vocab_size",
@@ -45,7 +49,7 @@ static json_t *vision_config(void)
     return json_pack("{s:[i, i], s:i, s:s, s:i, s:i, s:f, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i}",
                      "deepstack_visual_indexes", 1, 2, "depth", VISION_DEPTH, "hidden_act",
                      "gelu_pytorch_tanh", "hidden_size", VISION_WIDTH, "in_channels", 3,
-                     "initializer_range", 0.02, "intermediate_size", VISION_MLP, "model_type",
+                     "initializer_range", init_std, "intermediate_size", VISION_MLP, "model_type",
                      "qwen3_vl", "num_heads", VISION_HEADS, "num_position_embeddings", POSITIONS,
                      "out_hidden_size", WIDTH, "patch_size", PATCH, "spatial_merge_size", MERGE,
                      "temporal_patch_size", 2);

@@ -44,12 +44,23 @@ static inline int lt_scene_pick(lt_mt19937 *g, int n)
 /** px [64, 64, 3] */
 void lt_scene_draw(const lt_scene *scene, lt_mt19937 *g, uint8_t *px);
 
-/** A question about the scene and its answer. False when this kind of question has none here. */
 typedef struct lt_scene_question {
-    char ask[64], answer[32];
+    char ask[64], answer[96];
 } lt_scene_question;
-enum { LT_SCENE_KINDS = 6 };
-bool lt_scene_ask(const lt_scene *scene, int kind, lt_mt19937 *g, lt_scene_question *out);
+
+/** Kinds of short questions, each about one cell (the count: about all). */
+typedef enum lt_scene_kind {
+    LT_ASK_COLOUR,
+    LT_ASK_SHAPE,
+    LT_ASK_PLACE,
+    LT_ASK_CELL,
+    LT_ASK_COUNT,
+    LT_N_ASKS
+} lt_scene_kind;
+/** False when this kind of question has no answer for the cell. */
+bool lt_scene_ask(const lt_scene *scene, lt_scene_kind kind, int cell, lt_scene_question *out);
+/** All four cells in one answer. */
+void lt_scene_describe(const lt_scene *scene, lt_scene_question *out);
 
 /**
  * tokenizer.json for texts made of `words` (with their leading blank), and the id of each added

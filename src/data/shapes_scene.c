@@ -14,7 +14,14 @@ const char *const lt_cell_names[LT_SHAPES_CELLS] = {"top left", "top right", "bo
 static const uint8_t shades[LT_N_SHADES][3] = {{215, 45, 45},  {45, 165, 70},  {55, 90, 220},
                                                {240, 205, 50}, {150, 65, 185}, {30, 30, 30}};
 
-enum { JITTER = 12, SMALLEST = 9, LARGEST = 13 };
+enum {
+    JITTER = 12, // of a shape's colour
+    SMALLEST = 9,
+    LARGEST = 13,
+    GROUND = 248,
+    GROUND_SLOPE = 90,
+    GROUND_JITTER = 6,
+};
 
 // ---------------------------------------------------------------- drawing
 
@@ -56,66 +63,84 @@ static void draw_shape(const lt_scene_cell *c, int left, int top, lt_mt19937 *g,
     }
 }
 
+/**
+ * The ground grows redder to the right and bluer downwards, so that every patch shows where it
+ * lies:
+ * a tower that starts from random weights hardly sees its small position table.
+ */
+static void draw_ground(lt_mt19937 *g, uint8_t *px)
+{
+    int shift[3];
+    for (int i = 0; i < 3; i++)
+        shift[i] = lt_scene_pick(g, 2 * GROUND_JITTER + 1) - GROUND_JITTER;
+    for (int i = 0; i < LT_SHAPES_SIDE * LT_SHAPES_SIDE; i++, px += 3) {
+        const int x = i % LT_SHAPES_SIDE, y = i / LT_SHAPES_SIDE;
+        px[0] =
+            (uint8_t)(GROUND - GROUND_SLOPE + GROUND_SLOPE * x / (LT_SHAPES_SIDE - 1) + shift[0]);
+        px[1] = (uint8_t)(GROUND - GROUND_JITTER + shift[1]);
+        px[2] =
+            (uint8_t)(GROUND - GROUND_SLOPE + GROUND_SLOPE * y / (LT_SHAPES_SIDE - 1) + shift[2]);
+    }
+}
+
 void lt_scene_draw(const lt_scene *scene, lt_mt19937 *g, uint8_t *px)
 {
-    const uint8_t ground = (uint8_t)(225 + lt_scene_pick(g, 31));
-    memset(px, ground, sizeof(uint8_t[LT_SHAPES_SIDE * LT_SHAPES_SIDE * 3]));
+    draw_ground(g, px);
     for (int i = 0; i < LT_SHAPES_CELLS; i++) {
+        const int left = i % 2 * LT_SHAPES_CELL_PX, top = i / 2 * LT_SHAPES_CELL_PX;
         if (scene->cell[i].full)
-            draw_shape(&scene->cell[i], i % 2 * LT_SHAPES_CELL_PX, i / 2 * LT_SHAPES_CELL_PX, g,
-                       px);
+            draw_shape(&scene->cell[i], left, top, g, px);
     }
 }
 
 // ---------------------------------------------------------------- asking
 
-static int count_shape(const lt_scene *s, lt_shape shape)
+static bool ask_colour(const lt_scene *s, int cell, lt_scene_question *q)
 {
-    int n = 0;
-    for (int i = 0; i < LT_SHAPES_CELLS; i++)
-        n += s->cell[i].full && s->cell[i].shape == shape;
-    return n;
-}
-
-/** A full cell, any of them. */
-static int pick_full(const lt_scene *s, lt_mt19937 *g)
-{
-    int i;
-    do
-        i = lt_scene_pick(g, LT_SHAPES_CELLS);
-    while (!s->cell[i].full);
-    return i;
-}
-
-static bool ask_colour(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
-{
-    const lt_scene_cell *c = &s->cell[pick_full(s, g)];
-    (void)snprintf(q->ask, sizeof q->ask, "What colour is the %s?", lt_shape_names[c->shape]);
+    const lt_scene_cell *c = &s->cell[cell];
+    (void)snprintf(q->ask, sizeof q->ask, "What colour is the shape at the %s?",
+                   lt_cell_names[cell]);
     (void)snprintf(q->answer, sizeof q->answer, "%s", lt_shade_names[c->shade]);
-    return count_shape(s, c->shape) == 1;
+    return c->full;
 }
 
-static bool ask_shape(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
+static bool ask_shape(const lt_scene *s, int cell, lt_scene_question *q)
 {
-    const lt_scene_cell *c = &s->cell[pick_full(s, g)];
+    const lt_scene_cell *c = &s->cell[cell];
     (void)snprintf(q->ask, sizeof q->ask, "What shape is %s?", lt_shade_names[c->shade]);
     (void)snprintf(q->answer, sizeof q->answer, "%s", lt_shape_names[c->shape]);
-    return true;
+    return c->full;
 }
 
-static bool ask_place(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
+static bool ask_place(const lt_scene *s, int cell, lt_scene_question *q)
 {
-    const int i = pick_full(s, g);
-    (void)snprintf(q->ask, sizeof q->ask, "Where is the %s %s?", lt_shade_names[s->cell[i].shade],
-                   lt_shape_names[s->cell[i].shape]);
-    (void)snprintf(q->answer, sizeof q->answer, "%s", lt_cell_names[i]);
+    const lt_scene_cell *c = &s->cell[cell];
+    (void)snprintf(q->ask, sizeof q->ask, "Where is the %s shape?", lt_shade_names[c->shade]);
+    (void)snprintf(q->answer, sizeof q->answer, "%s", lt_cell_names[cell]);
+    return c->full;
+}
+
+/** "red circle", or "nothing". */
+static size_t put_cell(const lt_scene_cell *c, char *out, size_t room)
+{
+    const int n =
+        c->full ? snprintf(out, room, "%s %s", lt_shade_names[c->shade], lt_shape_names[c->shape])
+                : snprintf(out, room, "nothing");
+    LT_ASSERT(n > 0 && (size_t)n < room);
+    return (size_t)n;
+}
+
+static bool ask_cell(const lt_scene *s, int cell, lt_scene_question *q)
+{
+    (void)snprintf(q->ask, sizeof q->ask, "What is at the %s?", lt_cell_names[cell]);
+    (void)put_cell(&s->cell[cell], q->answer, sizeof q->answer);
     return true;
 }
 
-static bool ask_all(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
+static bool ask_count(const lt_scene *s, int cell, lt_scene_question *q)
 {
     int n = 0;
-    (void)g;
+    (void)cell;
     for (int i = 0; i < LT_SHAPES_CELLS; i++)
         n += s->cell[i].full;
     (void)snprintf(q->ask, sizeof q->ask, "How many shapes are there?");
@@ -123,32 +148,24 @@ static bool ask_all(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
     return true;
 }
 
-static bool ask_count(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
+bool lt_scene_ask(const lt_scene *scene, lt_scene_kind kind, int cell, lt_scene_question *out)
 {
-    const lt_shape shape = (lt_shape)lt_scene_pick(g, LT_N_SHAPES);
-    (void)snprintf(q->ask, sizeof q->ask, "How many %ss are there?", lt_shape_names[shape]);
-    (void)snprintf(q->answer, sizeof q->answer, "%d", count_shape(s, shape));
-    return true;
+    static bool (*const kinds[LT_N_ASKS])(const lt_scene *, int,
+                                          lt_scene_question *) = {[LT_ASK_COLOUR] = ask_colour,
+                                                                  [LT_ASK_SHAPE] = ask_shape,
+                                                                  [LT_ASK_PLACE] = ask_place,
+                                                                  [LT_ASK_CELL] = ask_cell,
+                                                                  [LT_ASK_COUNT] = ask_count};
+    return kinds[kind](scene, cell, out);
 }
 
-static bool ask_cell(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
+void lt_scene_describe(const lt_scene *scene, lt_scene_question *out)
 {
-    const int i = lt_scene_pick(g, LT_SHAPES_CELLS);
-    const lt_scene_cell *c = &s->cell[i];
-    (void)snprintf(q->ask, sizeof q->ask, "What is at the %s?", lt_cell_names[i]);
-    if (c->full) {
-        (void)snprintf(q->answer, sizeof q->answer, "%s %s", lt_shade_names[c->shade],
-                       lt_shape_names[c->shape]);
-    } else {
-        (void)snprintf(q->answer, sizeof q->answer, "nothing");
+    size_t n = 0;
+    (void)snprintf(out->ask, sizeof out->ask, "What do you see?");
+    for (int i = 0; i < LT_SHAPES_CELLS; i++) {
+        if (i > 0)
+            n += (size_t)snprintf(out->answer + n, sizeof out->answer - n, ", ");
+        n += put_cell(&scene->cell[i], out->answer + n, sizeof out->answer - n);
     }
-    return true;
-}
-
-bool lt_scene_ask(const lt_scene *scene, int kind, lt_mt19937 *g, lt_scene_question *out)
-{
-    static bool (*const kinds[LT_SCENE_KINDS])(const lt_scene *, lt_mt19937 *,
-                                               lt_scene_question *) = {
-        ask_colour, ask_shape, ask_place, ask_all, ask_count, ask_cell};
-    return kinds[kind](scene, g, out);
 }

@@ -89,41 +89,54 @@ static void no_picture_is_in_both_sets(void **state)
     json_decref(held_out);
 }
 
+static void check_messages(const json_t *messages)
+{
+    const json_t *message;
+    size_t k;
+    assert_in_range(json_array_size(messages), 2, 8);
+    assert_int_equal(json_array_size(messages) % 2, 0);
+    json_array_foreach(messages, k, message)
+    {
+        const char *text = json_string_value(json_object_get(message, "content"));
+        assert_text_equal(json_string_value(json_object_get(message, "role")),
+                          k % 2 ? "assistant" : "user");
+        assert_int_equal(lt_text_starts(text, "<image>\n"), k == 0);
+        assert_int_equal(lt_text_ends(text, "?"), k % 2 == 0);
+    }
+}
+
 static void rows_hold_questions_and_answers_in_turns(void **state)
 {
     lt_shapes_report report;
-    const char *dir = make(*state, 20, 400, 3, &report);
-    json_t *train = load(*state, dir, "train.json"), *row, *message;
-    size_t i, k;
+    const char *dir = make(*state, 50, 400, 3, &report);
+    json_t *train = load(*state, dir, "train.json"), *held_out = load(*state, dir, "held_out.json"),
+           *row;
+    int64_t n = 0;
+    size_t i;
     json_array_foreach(train, i, row)
     {
-        const json_t *messages = json_object_get(row, "messages");
-        assert_int_equal(json_array_size(messages), 8);
-        json_array_foreach(messages, k, message)
-        {
-            const char *text = json_string_value(json_object_get(message, "content"));
-            assert_text_equal(json_string_value(json_object_get(message, "role")),
-                              k % 2 ? "assistant" : "user");
-            assert_int_equal(lt_text_starts(text, "<image>\n"), k == 0);
-            assert_int_equal(lt_text_ends(text, "?"), k % 2 == 0);
-        }
+        check_messages(json_object_get(row, "messages"));
+        n += (int64_t)json_array_size(json_object_get(row, "messages")) / 2;
     }
+    json_array_foreach(held_out, i, row)
+        assert_int_equal(json_array_size(json_object_get(row, "messages")), 2);
     json_decref(train);
-    assert_int_equal(report.n_questions, 80);
+    json_decref(held_out);
+    assert_int_equal(report.n_questions, n);
     assert_int_equal(report.n_held_out_questions, 400);
     assert_true(report.commonest < 0.25); // always saying the same gets nowhere
     assert_true(report.commonest > 0.02);
     assert_true(strlen(report.commonest_answer) > 0);
 }
 
-/** The answer to a question, asked until it comes. */
+/** The answer to a question, whatever its kind and cell. */
 static const char *answer_to(const lt_scene *s, const char *ask, lt_scene_question *q)
 {
-    lt_mt19937 g;
-    lt_mt19937_seed(&g, 1);
-    for (int i = 0; i < 10000; i++)
-        if (lt_scene_ask(s, i % LT_SCENE_KINDS, &g, q) && strcmp(q->ask, ask) == 0)
-            return q->answer;
+    for (int kind = 0; kind < LT_N_ASKS; kind++) {
+        for (int cell = 0; cell < LT_SHAPES_CELLS; cell++)
+            if (lt_scene_ask(s, (lt_scene_kind)kind, cell, q) && strcmp(q->ask, ask) == 0)
+                return q->answer;
+    }
     return "(never asked)";
 }
 
@@ -135,15 +148,13 @@ static void answers_are_true(void **state)
                          {false, LT_SHAPE_CIRCLE, LT_SHADE_RED},
                          {true, LT_SHAPE_CIRCLE, LT_SHADE_BLUE}}};
     static const char *const pairs[][2] = {
-        {"What colour is the triangle?", "black"},
-        {"What colour is the circle?", "(never asked)"},
+        {"What colour is the shape at the top right?", "black"},
+        {"What colour is the shape at the bottom left?", "(never asked)"},
         {"What shape is red?", "circle"},
         {"What shape is black?", "triangle"},
-        {"Where is the blue circle?", "bottom right"},
-        {"Where is the black triangle?", "top right"},
+        {"Where is the blue shape?", "bottom right"},
+        {"Where is the black shape?", "top right"},
         {"How many shapes are there?", "3"},
-        {"How many circles are there?", "2"},
-        {"How many squares are there?", "0"},
         {"What is at the top left?", "red circle"},
         {"What is at the bottom left?", "nothing"},
         {"What is at the bottom right?", "blue circle"},
@@ -152,27 +163,28 @@ static void answers_are_true(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         assert_text_equal(answer_to(&s, pairs[i][0], &q), pairs[i][1]);
+    lt_scene_describe(&s, &q);
+    assert_text_equal(q.answer, "red circle, black triangle, nothing, blue circle");
 }
 
 static void shapes_are_drawn_in_their_cells(void **state)
 {
-    uint8_t *px = lt_test_take(*state, sizeof(uint8_t[LT_SHAPES_SIDE * LT_SHAPES_SIDE * 3]));
-    lt_mt19937 g;
-    lt_mt19937_seed(&g, 5);
+    const size_t bytes = sizeof(uint8_t[LT_SHAPES_SIDE * LT_SHAPES_SIDE * 3]);
+    uint8_t *px = lt_test_take(*state, bytes), *ground = lt_test_take(*state, bytes);
     for (int round = 0; round < 100; round++) {
         lt_scene s = {0};
+        lt_mt19937 g;
         const int cell = round % 4;
+        lt_mt19937_seed(&g, (uint64_t)round);
+        lt_scene_draw(&s, &g, ground);
         s.cell[cell] = (lt_scene_cell){true, (lt_shape)(round % 3), (lt_shade)(round % 6)};
+        lt_mt19937_seed(&g, (uint64_t)round);
         lt_scene_draw(&s, &g, px);
         int outside = 0, inside = 0;
-        const uint8_t ground =
-            px[cell == 0 ? sizeof(uint8_t[LT_SHAPES_SIDE * LT_SHAPES_SIDE * 3]) - 1 : 0];
         for (int64_t i = 0; i < (int64_t)LT_SHAPES_SIDE * LT_SHAPES_SIDE; i++) {
             const int64_t y = i / LT_SHAPES_SIDE, x = i % LT_SHAPES_SIDE;
             const bool here = y / LT_SHAPES_CELL_PX * 2 + x / LT_SHAPES_CELL_PX == cell;
-            const bool drawn =
-                px[3 * i] != ground || px[3 * i + 1] != ground || px[3 * i + 2] != ground;
-            *(here ? &inside : &outside) += drawn;
+            *(here ? &inside : &outside) += memcmp(px + 3 * i, ground + 3 * i, 3) != 0;
         }
         assert_int_equal(outside, 0);
         assert_true(inside > 100);
@@ -186,7 +198,7 @@ static void the_models_files_fit_each_other(void **state)
     lt_tokenizer *t = NULL;
     assert_ok(lt_tokenizer_open(dir, &t));
     static const char text[] =
-        "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>\nWhere is the red triangle?"
+        "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>\nWhere is the red shape?"
         "<|im_end|>\n<|im_start|>assistant\nbottom right<|im_end|>\n";
     lt_vec ids = LT_VEC_OF(int32_t);
     lt_buf back = {0};
@@ -247,8 +259,8 @@ static void impossible_numbers_and_places_are_refused(void **state)
 {
     lt_shapes_opts o = lt_shapes_opts_default();
     o.dir = lt_test_path(*state, lt_test_dir(*state), "file");
-    o.turns = 9;
-    assert_fails(lt_shapes_write(&o, NULL, NULL), LT_ERR_CONFIG, "questions a picture 1 to 8");
+    o.turns = 6;
+    assert_fails(lt_shapes_write(&o, NULL, NULL), LT_ERR_CONFIG, "questions a picture 1 to 5");
     o.turns = 1;
     o.n_train = 0;
     assert_fails(lt_shapes_write(&o, NULL, NULL), LT_ERR_CONFIG, "pictures must be 1 to 1000000");

@@ -123,11 +123,12 @@ static void add_text(trainer *t, const char *text)
 
 static void add_all_words(trainer *t)
 {
-    static const char *const texts[] = {"What colour is the",
+    static const char *const texts[] = {"What colour is the shape at the",
                                         "What shape is",
                                         "Where is the",
                                         "How many shapes are there?",
                                         "What is at the",
+                                        "What do you see?",
                                         "nothing",
                                         "system",
                                         "user",
