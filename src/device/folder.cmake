@@ -5,6 +5,12 @@ endif()
 
 include(${PROJECT_SOURCE_DIR}/cmake/isa.cmake)
 lt_isa_sources(device/cpu/gemm)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set_source_files_properties(src/device/cpu/gemm_amx.c PROPERTIES COMPILE_OPTIONS "-O3;-mavx2;-mfma;-mamx-tile;-mamx-bf16")
+  set_source_files_properties(src/device/cpu/gemm_amx_test.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma")
+else()
+  set_source_files_properties(src/device/cpu/gemm_amx.c PROPERTIES HEADER_FILE_ONLY ON)
+endif()
 
 if(LATHE_ONEDNN)
   find_library(DNNL_LIBRARY dnnl)

@@ -4,17 +4,18 @@
 #include "device/cpu/gemm_core.h"
 #include "device/cpu/onednn.h"
 
-const lt_gemm_core *lt_gemm_core_of(lt_isa isa)
+const lt_gemm_core *lt_gemm_core_of(lt_isa isa, lt_dtype ab_dtype)
 {
 #if defined(__x86_64__)
     static const lt_gemm_core *const cores[LT_N_ISAS] = {
         [LT_ISA_PLAIN] = &lt_gemm_core_plain,
         [LT_ISA_AVX2] = &lt_gemm_core_avx2,
         [LT_ISA_AVX512] = &lt_gemm_core_avx512,
+        [LT_ISA_AMX] = &lt_gemm_core_avx512,
     };
-    return cores[isa];
+    return isa == LT_ISA_AMX && ab_dtype == LT_BF16 ? &lt_gemm_core_amx : cores[isa];
 #else
-    (void)isa;
+    (void)isa, (void)ab_dtype;
     return &lt_gemm_core_plain;
 #endif
 }
@@ -60,6 +61,7 @@ const char *lt_cpu_gemm_name(void)
         [LT_ISA_PLAIN] = "portable plain",
         [LT_ISA_AVX2] = "portable avx2",
         [LT_ISA_AVX512] = "portable avx512",
+        [LT_ISA_AMX] = "portable avx512 (f32), amx (bf16)",
     };
     const char *library = lt_onednn_name();
     return library ? library : portable[lt_cpu_isa()];

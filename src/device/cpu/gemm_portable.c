@@ -54,11 +54,11 @@ static lt_status pack_group(void *ctx, int64_t i, int thread)
     const int64_t lane = (is_a ? t->row : t->col) + first, ld = is_a ? g->lda : g->ldb;
     const int64_t lanes = lt_min_i64(group, (is_a ? t->rows : t->cols) - first);
     char *panels = (is_a ? t->a : t->b) + group_at(t, first);
-    for (int64_t p = 0; p < t->k; p += LT_GEMM_KC) {
+    for (int64_t p = 0; p < t->k; p += t->core->kc) {
         const int64_t q = t->from + p, start = lane_major ? lane * ld + q : q * ld + lane;
-        t->core->pack(panels + block_at(t, p, lanes, width), width,
-                      at(is_a ? g->a : g->b, g->ab_dtype, start), g->ab_dtype == LT_BF16, ld,
-                      lane_major, lanes, lt_min_i64(LT_GEMM_KC, t->k - p));
+        (is_a ? t->core->pack_a : t->core->pack_b)(
+            panels + block_at(t, p, lanes, width), at(is_a ? g->a : g->b, g->ab_dtype, start),
+            g->ab_dtype == LT_BF16, ld, lane_major, lanes, lt_min_i64(t->core->kc, t->k - p));
     }
     return LT_OK;
 }
@@ -69,8 +69,8 @@ static void multiply_tile(const block *t, int64_t row, int64_t rows, int64_t col
 {
     const lt_gemm_core *core = t->core;
     const int64_t mr = core->mr, nr = core->nr;
-    for (int64_t p = 0; p < t->k; p += LT_GEMM_KC) {
-        const int64_t kc = lt_min_i64(LT_GEMM_KC, t->k - p), room = lt_round_up(kc, core->kr);
+    for (int64_t p = 0; p < t->k; p += t->core->kc) {
+        const int64_t kc = lt_min_i64(t->core->kc, t->k - p), room = lt_round_up(kc, core->kr);
         const char *a = t->a + group_at(t, row) + block_at(t, p, rows, mr);
         const char *b = t->b + group_at(t, col) + block_at(t, p, cols, nr);
         for (int64_t j = 0; j < cols; j += nr)
@@ -115,11 +115,13 @@ static lt_status compute_tile(void *ctx, int64_t i, int thread)
     float *sums = memory, bias[TILE_COLS];
     if (g->bias)
         lt_convert(bias, LT_F32, at(g->bias, g->bias_dtype, t->col + col), g->bias_dtype, cols);
+    t->core->enter();
     if (t->k > 0)
         multiply_tile(t, row, rows, col, cols, sums);
     else
         for (int64_t j = 0; j < rows * TILE_STRIDE; j++)
             sums[j] = 0.0F;
+    t->core->leave();
     for (int64_t r = 0; r < rows; r++)
         finish_row(t, row + r, col, cols, sums + r * TILE_STRIDE, g->bias ? bias : NULL);
     return LT_OK;
@@ -166,9 +168,8 @@ static lt_status take_memory(block *t, int64_t step_m, int64_t step_n)
     return LT_OK;
 }
 
-lt_status lt_gemm_portable(lt_pool *pool, const lt_gemm *g, lt_isa isa)
+lt_status lt_gemm_by_core(lt_pool *pool, const lt_gemm *g, const lt_gemm_core *core)
 {
-    const lt_gemm_core *core = lt_gemm_core_of(isa);
     block t = {.core = core, .g = g, .tile_rows = TILE_ROWS / core->mr * core->mr};
     const int64_t k = lt_min_i64(g->k, SLAB);
     const int64_t step_m = block_size(g->m, k, t.tile_rows),
@@ -182,4 +183,9 @@ lt_status lt_gemm_portable(lt_pool *pool, const lt_gemm *g, lt_isa isa)
         }
     }
     return LT_OK;
+}
+
+lt_status lt_gemm_portable(lt_pool *pool, const lt_gemm *g, lt_isa isa)
+{
+    return lt_gemm_by_core(pool, g, lt_gemm_core_of(isa, g->ab_dtype));
 }

@@ -5,6 +5,9 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 const char *lt_isa_name(lt_isa isa)
@@ -13,20 +16,46 @@ const char *lt_isa_name(lt_isa isa)
         [LT_ISA_PLAIN] = "plain",
         [LT_ISA_AVX2] = "avx2",
         [LT_ISA_AVX512] = "avx512",
+        [LT_ISA_AMX] = "amx",
     };
     return names[isa];
 }
 
 #if defined(__x86_64__)
-lt_isa lt_cpu_isa(void)
+// Tiles are large: the system hands them to a process that asks (its threads then have them too).
+static bool may_use_tiles(void)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    const unsigned bf16_bit = 1U << 22, tile_bit = 1U << 24;
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & bf16_bit) || !(d & tile_bit))
+        return false;
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
+static lt_isa detect(void)
 {
     // The compiler's run-time support has asked cpuid once, and whether the system saves the wide registers too.
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return LT_ISA_PLAIN;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return LT_ISA_AVX512;
-    return LT_ISA_AVX2;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+        return LT_ISA_AVX2;
+    return may_use_tiles() ? LT_ISA_AMX : LT_ISA_AVX512;
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static lt_isa best; // what this machine is, found out once
+
+static void find_best(void)
+{
+    best = detect();
+}
+
+lt_isa lt_cpu_isa(void)
+{
+    (void)pthread_once(&once, find_best);
+    return best;
 }
 
 // Spaces at both ends and runs of spaces are padding.

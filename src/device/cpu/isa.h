@@ -6,11 +6,14 @@
 #include "base/status.h"
 
 /** From least to most; each one contains those before it. Kernels have one version for each that pays. */
-typedef enum lt_isa { LT_ISA_PLAIN, LT_ISA_AVX2, LT_ISA_AVX512, LT_N_ISAS } lt_isa;
+typedef enum lt_isa { LT_ISA_PLAIN, LT_ISA_AVX2, LT_ISA_AVX512, LT_ISA_AMX, LT_N_ISAS } lt_isa;
 
-/** The best that processor and system support: AVX2 means AVX2 with FMA, AVX512 the F, BW, DQ and VL parts. threads: any */
+/**
+ * The best that processor and system support: AVX2 means AVX2 with FMA, AVX512 the F, BW, DQ and VL parts, AMX its bf16 products.
+ * The first call asks the system for the use of AMX tiles. threads: any
+ */
 lt_isa lt_cpu_isa(void);
-/** "plain", "avx2", "avx512". */
+/** "plain", "avx2", "avx512", "amx". */
 const char *lt_isa_name(lt_isa isa);
 
 /**

@@ -15,7 +15,7 @@ lt_attend_job lt_attend_job_of(const lt_op_args *a)
     const lt_attention_attr *attr = a->attr;
     const lt_cpu_state *state = a->run->device->impl;
     lt_attend_job j = {.a = a,
-                       .core = lt_gemm_core_of(state ? state->isa : lt_cpu_isa()),
+                       .core = lt_gemm_core_of(state ? state->isa : lt_cpu_isa(), a->in[0]->dtype),
                        .rows = lt_cpu_rows(a),
                        .tokens = a->in[0]->dim[0],
                        .heads = attr->heads,
@@ -57,7 +57,10 @@ static lt_status run_block(void *ctx, int64_t i, int thread)
         .kv_head = i % j->kv_heads, .start = j->segments[low], .end = j->segments[low + 1]};
     t.row = t.start + (j->first_block[low + 1] - 1 - block) * j->block_rows;
     t.n = lt_min_i64(j->block_rows, t.end - t.row);
-    return b->fn(j, &t);
+    j->core->enter();
+    const lt_status st = b->fn(j, &t);
+    j->core->leave();
+    return st;
 }
 
 lt_status lt_attend_blocks(lt_attend_job *job, int64_t block_rows,
@@ -119,18 +122,19 @@ size_t lt_attend_bytes(const lt_attend_job *job, int64_t panels, int64_t tiles)
            (size_t)(panels + tiles) * ALIGN;
 }
 
-void lt_attend_pack_rows(const lt_attend_job *job, void *panels, int64_t width, const lt_tensor *t,
+void lt_attend_pack_rows(const lt_attend_job *job, void *panels, bool is_b, const lt_tensor *t,
                          int64_t heads, int64_t head, int64_t row, int64_t n)
 {
-    job->core->pack(panels, width, lt_at(t, (row * heads + head) * job->d), t->dtype == LT_BF16,
-                    heads * job->d, true, n, job->d);
+    (is_b ? job->core->pack_b : job->core->pack_a)(panels, lt_at(t, (row * heads + head) * job->d),
+                                                   t->dtype == LT_BF16, heads * job->d, true, n,
+                                                   job->d);
 }
 
 void lt_attend_pack_columns(const lt_attend_job *job, void *panels, const lt_tensor *t,
                             int64_t heads, int64_t head, int64_t row, int64_t n)
 {
-    job->core->pack(panels, job->core->nr, lt_at(t, (row * heads + head) * job->d),
-                    t->dtype == LT_BF16, heads * job->d, false, job->d, n);
+    job->core->pack_b(panels, lt_at(t, (row * heads + head) * job->d), t->dtype == LT_BF16,
+                      heads * job->d, false, job->d, n);
 }
 
 void lt_attend_multiply(const lt_attend_job *job, lt_attend_kind kind, int64_t seen, int64_t m,
@@ -196,7 +200,7 @@ static lt_status open_queries(const lt_attend_job *j, const lt_attend_task *t, q
         s->sum[i] = 0.0F;
     }
     for (int64_t g = 0; g < j->group; g++)
-        lt_attend_pack_rows(j, s->q + (size_t)g * s->q_bytes, core->mr, j->a->in[0], j->heads,
+        lt_attend_pack_rows(j, s->q + (size_t)g * s->q_bytes, false, j->a->in[0], j->heads,
                             t->kv_head * j->group + g, t->row, t->n);
     return LT_OK;
 }
@@ -220,7 +224,7 @@ static void attend_keys(const lt_attend_job *j, const lt_attend_task *t, queries
         if (shrink != 1.0F)
             j->rows->multiply(o + i * j->d_room, shrink, j->d_room);
     }
-    j->core->pack(s->p, j->core->mr, s->scores, false, LT_ATTEND_STRIDE, true, t->n, n);
+    j->core->pack_a(s->p, s->scores, false, LT_ATTEND_STRIDE, true, t->n, n);
     lt_attend_multiply(j, LT_ATTEND_QUERIES, first_seen, t->n, j->d, n, s->p, s->v, o, j->d_room);
 }
 
@@ -246,7 +250,7 @@ static lt_status forward_block(const lt_attend_job *j, const lt_attend_task *t)
     const int64_t end = j->causal ? t->row + t->n : t->end;
     for (int64_t key = t->start; key < end; key += LT_ATTEND_KEYS) {
         const int64_t n = lt_min_i64(LT_ATTEND_KEYS, end - key);
-        lt_attend_pack_rows(j, s.k, j->core->nr, j->a->in[1], j->kv_heads, t->kv_head, key, n);
+        lt_attend_pack_rows(j, s.k, true, j->a->in[1], j->kv_heads, t->kv_head, key, n);
         lt_attend_pack_columns(j, s.v, j->a->in[2], j->kv_heads, t->kv_head, key, n);
         for (int64_t g = 0; g < j->group; g++)
             attend_keys(j, t, &s, g, key, n);

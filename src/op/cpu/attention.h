@@ -50,8 +50,8 @@ void *lt_attend_panels(lt_attend_memory *m, const lt_attend_job *job, int64_t wi
 /** Enough for `panels` sets of panels and `tiles` tiles, none larger than a block, or a block by d. */
 size_t lt_attend_bytes(const lt_attend_job *job, int64_t panels, int64_t tiles);
 
-/** Rows as lanes, their d numbers as k: of head `head` of `heads` side by side. */
-void lt_attend_pack_rows(const lt_attend_job *job, void *panels, int64_t width, const lt_tensor *t,
+/** Rows as lanes (A's or B's), their d numbers as k: of head `head` of `heads` side by side. */
+void lt_attend_pack_rows(const lt_attend_job *job, void *panels, bool is_b, const lt_tensor *t,
                          int64_t heads, int64_t head, int64_t row, int64_t n);
 /** Columns as lanes (B's width), n rows as k. */
 void lt_attend_pack_columns(const lt_attend_job *job, void *panels, const lt_tensor *t,

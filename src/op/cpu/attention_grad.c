@@ -84,14 +84,14 @@ static void add_to_keys(const lt_attend_job *j, const lt_attend_task *t, tiles *
                         int64_t query, int64_t n_q)
 {
     const lt_op_args *a = j->a;
-    const int64_t mr = j->core->mr, first_seen = j->causal ? query - t->row + 1 : LT_ATTEND_ALL;
-    lt_attend_pack_rows(j, s->q, mr, a->in[Q], j->heads, head, query, n_q);
-    lt_attend_pack_rows(j, s->grad, mr, a->dout[O], j->heads, head, query, n_q);
+    const int64_t first_seen = j->causal ? query - t->row + 1 : LT_ATTEND_ALL;
+    lt_attend_pack_rows(j, s->q, false, a->in[Q], j->heads, head, query, n_q);
+    lt_attend_pack_rows(j, s->grad, false, a->dout[O], j->heads, head, query, n_q);
     lt_attend_pack_columns(j, s->q_cols, a->in[Q], j->heads, head, query, n_q);
     lt_attend_pack_columns(j, s->grad_cols, a->dout[O], j->heads, head, query, n_q);
     make_scores(j, s, s->q, s->grad, head, query, n_q, t->row, t->n);
-    j->core->pack(s->p_panels, mr, s->p, false, LT_ATTEND_STRIDE, false, t->n, n_q);
-    j->core->pack(s->ds_panels, mr, s->ds, false, LT_ATTEND_STRIDE, false, t->n, n_q);
+    j->core->pack_a(s->p_panels, s->p, false, LT_ATTEND_STRIDE, false, t->n, n_q);
+    j->core->pack_a(s->ds_panels, s->ds, false, LT_ATTEND_STRIDE, false, t->n, n_q);
     lt_attend_multiply(j, LT_ATTEND_KEYS_OF, first_seen, t->n, j->d, n_q, s->ds_panels, s->q_cols,
                        s->sums[0], j->d_room);
     lt_attend_multiply(j, LT_ATTEND_KEYS_OF, first_seen, t->n, j->d, n_q, s->p_panels, s->grad_cols,
@@ -104,8 +104,8 @@ static lt_status key_block(const lt_attend_job *j, const lt_attend_task *t)
     LT_TRY(open_tiles(j, 1, 2, &s));
     for (int i = 0; i < 2; i++)
         s.sums[i] = open_sums(j, &s, lt_round_up(LT_ATTEND_KEYS, j->core->mr));
-    lt_attend_pack_rows(j, s.k, j->core->nr, j->a->in[K], j->kv_heads, t->kv_head, t->row, t->n);
-    lt_attend_pack_rows(j, s.v, j->core->nr, j->a->in[V], j->kv_heads, t->kv_head, t->row, t->n);
+    lt_attend_pack_rows(j, s.k, true, j->a->in[K], j->kv_heads, t->kv_head, t->row, t->n);
+    lt_attend_pack_rows(j, s.v, true, j->a->in[V], j->kv_heads, t->kv_head, t->row, t->n);
     const int64_t before = j->causal ? (t->row - t->start) / j->queries * j->queries : 0;
     for (int64_t query = t->start + before; query < t->end; query += j->queries)
         for (int64_t g = 0; g < j->group; g++)
@@ -119,27 +119,27 @@ static lt_status key_block(const lt_attend_job *j, const lt_attend_task *t)
 static lt_status query_block(const lt_attend_job *j, const lt_attend_task *t)
 {
     const lt_op_args *a = j->a;
-    const int64_t mr = j->core->mr, end = j->causal ? t->row + t->n : t->end;
+    const int64_t end = j->causal ? t->row + t->n : t->end;
     tiles s;
     LT_TRY(open_tiles(j, j->group, j->group, &s));
     s.sums[0] = open_sums(j, &s, j->group * j->queries);
     for (int64_t g = 0; g < j->group; g++) {
         const int64_t head = t->kv_head * j->group + g;
-        lt_attend_pack_rows(j, s.q + (size_t)g * s.head_bytes, mr, a->in[Q], j->heads, head, t->row,
-                            t->n);
-        lt_attend_pack_rows(j, s.grad + (size_t)g * s.head_bytes, mr, a->dout[O], j->heads, head,
+        lt_attend_pack_rows(j, s.q + (size_t)g * s.head_bytes, false, a->in[Q], j->heads, head,
+                            t->row, t->n);
+        lt_attend_pack_rows(j, s.grad + (size_t)g * s.head_bytes, false, a->dout[O], j->heads, head,
                             t->row, t->n);
     }
     for (int64_t key = t->start; key < end; key += LT_ATTEND_KEYS) {
         const int64_t n = lt_min_i64(LT_ATTEND_KEYS, end - key),
                       first_seen = j->causal ? t->row - key + 1 : LT_ATTEND_ALL;
-        lt_attend_pack_rows(j, s.k, j->core->nr, a->in[K], j->kv_heads, t->kv_head, key, n);
-        lt_attend_pack_rows(j, s.v, j->core->nr, a->in[V], j->kv_heads, t->kv_head, key, n);
+        lt_attend_pack_rows(j, s.k, true, a->in[K], j->kv_heads, t->kv_head, key, n);
+        lt_attend_pack_rows(j, s.v, true, a->in[V], j->kv_heads, t->kv_head, key, n);
         lt_attend_pack_columns(j, s.k_cols, a->in[K], j->kv_heads, t->kv_head, key, n);
         for (int64_t g = 0; g < j->group; g++) {
             make_scores(j, &s, s.q + (size_t)g * s.head_bytes, s.grad + (size_t)g * s.head_bytes,
                         t->kv_head * j->group + g, t->row, t->n, key, n);
-            j->core->pack(s.ds_panels, mr, s.ds, false, LT_ATTEND_STRIDE, true, t->n, n);
+            j->core->pack_a(s.ds_panels, s.ds, false, LT_ATTEND_STRIDE, true, t->n, n);
             lt_attend_multiply(j, LT_ATTEND_QUERIES, first_seen, t->n, j->d, n, s.ds_panels,
                                s.k_cols, s.sums[0] + g * j->queries * j->d_room, j->d_room);
         }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packed kernels on AMX tiles (flags in src/device/folder.cmake).
+#include <immintrin.h>
+
+// Tile numbers are spelled into the instructions, so no parentheses around them.
+#define TILE_ZERO(t) _tile_zero(t)
+#define TILE_LOAD(t, p, line) _tile_loadd(t, p, line)
+#define TILE_STORE(t, p, line) _tile_stored(t, p, line)
+#define TILE_MULTIPLY(c, a, b) _tile_dpbf16ps(c, a, b)
+#include "device/cpu/gemm_amx.inc"
+
+// Eight tiles of 16 rows of 64 bytes. A constant, since compilers do not see that the instruction reads all of it.
+static const struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t line_bytes[16];
+    uint8_t rows[16];
+} config = {
+    .palette = 1,
+    .line_bytes = {LINE_BYTES, LINE_BYTES, LINE_BYTES, LINE_BYTES, LINE_BYTES, LINE_BYTES,
+                   LINE_BYTES, LINE_BYTES},
+    .rows = {HALF, HALF, HALF, HALF, HALF, HALF, HALF, HALF},
+};
+
+static void enter(void)
+{
+    _tile_loadconfig(&config);
+}
+
+static void leave(void)
+{
+    _tile_release();
+}
+
+static void finish(void *dst, bool bf16, const float *src, const float *bias, bool keep, int64_t n)
+{
+    lt_gemm_core_avx512.finish(dst, bf16, src, bias, keep, n);
+}
+
+const lt_gemm_core lt_gemm_core_amx = {.mr = WIDE,
+                                       .nr = WIDE,
+                                       .kr = STEP,
+                                       .kc = 512,
+                                       .elem = sizeof(uint16_t),
+                                       .pack_a = pack_a,
+                                       .pack_b = pack_b,
+                                       .micro = micro,
+                                       .finish = finish,
+                                       .enter = enter,
+                                       .leave = leave};

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The panels and the tile kernel of AMX, with tiles made of plain C, so that they are tested on any machine with AVX2.
+#if defined(__AVX2__)
+#include "tensor/tensor.h"
+#include <string.h>
+
+enum { N_TILES = 8, ROWS = 16, BYTES = 64 };
+static struct {
+    unsigned char row[ROWS][BYTES];
+} tiles[N_TILES];
+
+static void load(int t, const void *p, size_t line)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        memcpy(tiles[t].row[i], (const char *)p + i * line, BYTES);
+}
+
+static void store(int t, void *p, size_t line)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        memcpy((char *)p + i * line, tiles[t].row[i], BYTES);
+}
+
+static float number(int t, int row, int i)
+{
+    uint16_t v;
+    memcpy(&v, &tiles[t].row[row][2 * i], sizeof v);
+    return lt_bf16_to_f32(v);
+}
+
+// As the instruction manual has it: c[m][n] += a[m][2k] b[k][2n] + a[m][2k+1] b[k][2n+1]
+static void multiply(int c, int a, int b)
+{
+    for (int m = 0; m < ROWS; m++)
+        for (int n = 0; n < ROWS; n++) {
+            float sum;
+            memcpy(&sum, &tiles[c].row[m][4 * n], sizeof sum);
+            for (int k = 0; k < ROWS; k++)
+                sum += number(a, m, 2 * k) * number(b, k, 2 * n) +
+                       number(a, m, 2 * k + 1) * number(b, k, 2 * n + 1);
+            memcpy(&tiles[c].row[m][4 * n], &sum, sizeof sum);
+        }
+}
+
+#define TILE_ZERO(t) memset(&tiles[t], 0, sizeof tiles[t])
+#define TILE_LOAD(t, p, line) load((t), (p), (line))
+#define TILE_STORE(t, p, line) store((t), (p), (line))
+#define TILE_MULTIPLY(c, a, b) multiply((c), (a), (b))
+#include "device/cpu/gemm_amx.inc"
+#include "tests/kit/lt_test.h"
+#include <math.h>
+
+static void nothing(void)
+{
+}
+
+static void finish(void *dst, bool bf16, const float *src, const float *bias, bool keep, int64_t n)
+{
+    lt_gemm_core_avx2.finish(dst, bf16, src, bias, keep, n);
+}
+
+static const lt_gemm_core core = {.mr = WIDE,
+                                  .nr = WIDE,
+                                  .kr = STEP,
+                                  .kc = 64,
+                                  .elem = sizeof(uint16_t),
+                                  .pack_a = pack_a,
+                                  .pack_b = pack_b,
+                                  .micro = micro,
+                                  .finish = finish,
+                                  .enter = nothing,
+                                  .leave = nothing};
+
+static uint16_t *random_bf16(void **state, int64_t n, uint32_t seed)
+{
+    uint16_t *v = lt_test_take(*state, (size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525U + 1013904223U;
+        v[i] = lt_f32_to_bf16((float)(int32_t)seed * 4.6566e-10F);
+    }
+    return v;
+}
+
+static void products_of_all_transpositions_are_near_the_sum_in_double(void **state)
+{
+    static const int64_t sizes[][3] = {
+        {1, 1, 1}, {33, 31, 34}, {40, 300, 33}, {130, 17, 200}, {32, 32, 32}};
+    if (lt_cpu_isa() < LT_ISA_AVX2)
+        skip(); // the packing needs AVX2
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (unsigned bits = 0; bits < 8; bits++) {
+            const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+            lt_gemm g = {.m = m,
+                         .n = n,
+                         .k = k,
+                         .ldc = n,
+                         .trans_a = bits & 1,
+                         .trans_b = bits & 2,
+                         .accumulate = bits & 4};
+            g.ab_dtype = LT_BF16;
+            g.c_dtype = LT_F32;
+            g.lda = (g.trans_a ? m : k) + 1;
+            g.ldb = (g.trans_b ? k : n) + 3;
+            const uint16_t *a = random_bf16(state, g.lda * (g.trans_a ? k : m), bits),
+                           *b = random_bf16(state, g.ldb * (g.trans_b ? n : k), bits + 9);
+            float *c = lt_test_take(*state, (size_t)(m * n) * sizeof(float));
+            for (int64_t i = 0; i < m * n; i++)
+                c[i] = 0.5F;
+            g.a = a;
+            g.b = b;
+            g.c = c;
+            assert_ok(lt_gemm_by_core(NULL, &g, &core));
+            for (int64_t i = 0; i < m; i++)
+                for (int64_t j = 0; j < n; j++) {
+                    double want = g.accumulate ? 0.5 : 0.0, size = 1.0;
+                    for (int64_t p = 0; p < k; p++) {
+                        const double x =
+                            (double)lt_bf16_to_f32(a[g.trans_a ? p * g.lda + i : i * g.lda + p]) *
+                            (double)lt_bf16_to_f32(b[g.trans_b ? j * g.ldb + p : p * g.ldb + j]);
+                        want += x;
+                        size += fabs(x);
+                    }
+                    assert_near((double)c[i * n + j], want, size * 1e-6);
+                }
+        }
+}
+
+// What attention packs: f32 numbers, narrowed on the way.
+static void numbers_in_f32_are_narrowed_while_they_are_packed(void **state)
+{
+    enum { N = 37, K = 45 };
+    float *src = lt_test_take(*state, N * K * sizeof(float));
+    uint16_t *narrow = lt_test_take(*state, N * K * sizeof(uint16_t));
+    const size_t bytes = (size_t)lt_gemm_panels(&core, WIDE, N, K) * sizeof(uint16_t);
+    if (lt_cpu_isa() < LT_ISA_AVX2)
+        skip();
+    for (int i = 0; i < N * K; i++) {
+        src[i] = sinf((float)i);
+        narrow[i] = lt_f32_to_bf16(src[i]);
+    }
+    for (int way = 0; way < 4; way++) {
+        void *got = lt_test_take(*state, bytes), *want = lt_test_take(*state, bytes);
+        const bool lane_major = way & 1;
+        (way & 2 ? pack_b : pack_a)(got, src, false, lane_major ? K : N, lane_major, N, K);
+        (way & 2 ? pack_b : pack_a)(want, narrow, true, lane_major ? K : N, lane_major, N, K);
+        assert_memory_equal(got, want, bytes);
+    }
+}
+
+LT_TEST_MAIN(LT_TEST(products_of_all_transpositions_are_near_the_sum_in_double),
+             LT_TEST(numbers_in_f32_are_narrowed_while_they_are_packed))
+#else
+#include "tests/kit/lt_test.h"
+
+static void there_is_no_avx2_to_pack_with(void **state)
+{
+    (void)state;
+    skip();
+}
+
+LT_TEST_MAIN(LT_TEST(there_is_no_avx2_to_pack_with))
+#endif
