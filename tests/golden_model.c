@@ -311,10 +311,7 @@ int main(int argc, char **argv)
     lt_pool *pool = NULL;
     golden_opts opts = {.compute = a.ref ? LT_F64 : a.bf16 ? LT_BF16 : LT_F32, .policy = a.policy};
     tally t = {.quiet = a.quiet};
-    t.limit = a.ref    ? limits_ref
-              : a.bf16 ? limits_bf16
-              : a.cuda ? limits_gpu
-                       : limits_f32;
+    t.limit = a.ref ? limits_ref : a.bf16 ? limits_bf16 : a.cuda ? limits_gpu : limits_f32;
     lt_status st = lt_pool_create(a.threads, &pool);
     if (st == LT_OK)
         st = open_device(&a, pool, &opts.device);

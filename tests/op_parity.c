@@ -15,7 +15,12 @@
 // narrow in between may do so twice.
 static const double limit_of[] = {[LT_F32] = 1e-5, [LT_BF16] = 1e-2};
 
-enum { GUARD = 256, GUARD_BYTE = 0xA5, GARBAGE_BYTE = 0xFF }; // garbage reads as NaN
+enum {
+    GUARD = 256,
+    GUARDS = 2 * GUARD,
+    GUARD_BYTE = 0xA5,
+    GARBAGE_BYTE = 0xFF
+}; // garbage reads as NaN
 
 // A tensor in device memory, guard bytes on both sides.
 typedef struct device_copy {
@@ -36,11 +41,11 @@ static lt_status take_copy(bench *b, const lt_tensor *host, bool garbage, device
 {
     const size_t bytes = lt_tensor_bytes(host);
     out->t = *host;
-    LT_TRY(b->gpu->alloc(b->gpu, bytes + 2 * GUARD, "a tensor of the test", &out->memory));
+    LT_TRY(b->gpu->alloc(b->gpu, bytes + GUARDS, "a tensor of the test", &out->memory));
     LT_TRY(lt_vec_push(&b->copies, &out->memory));
     out->t.data = (char *)out->memory + GUARD;
     out->t.host = host->data;
-    LT_TRY(b->gpu->fill(b->gpu, b->stream, out->memory, GUARD_BYTE, bytes + 2 * GUARD));
+    LT_TRY(b->gpu->fill(b->gpu, b->stream, out->memory, GUARD_BYTE, bytes + GUARDS));
     if (garbage)
         return b->gpu->fill(b->gpu, b->stream, out->t.data, GARBAGE_BYTE, bytes);
     return b->gpu->copy(b->gpu, b->stream, out->t.data, host->data, bytes, LT_COPY_HOST_TO_DEVICE);
@@ -51,8 +56,8 @@ static lt_status fetch(bench *b, const device_copy *from, lt_tensor *to)
 {
     const size_t bytes = lt_tensor_bytes(&from->t);
     void *memory = NULL;
-    LT_TRY(lt_arena_take(b->trial->arena, bytes + 2 * GUARD, &memory));
-    LT_TRY(b->gpu->copy(b->gpu, b->stream, memory, from->memory, bytes + 2 * GUARD,
+    LT_TRY(lt_arena_take(b->trial->arena, bytes + GUARDS, &memory));
+    LT_TRY(b->gpu->copy(b->gpu, b->stream, memory, from->memory, bytes + GUARDS,
                         LT_COPY_DEVICE_TO_HOST));
     LT_TRY(b->gpu->stream_sync(b->gpu, b->stream));
     const unsigned char *byte = memory;
@@ -224,11 +229,12 @@ static lt_status judge(bench *b, lt_pass pass, const call *start, const call *wa
         LT_TRY(compare_output(b, i, &first, want));
         same_bits(b, &first.out[i], &second.out[i]);
     }
-    for (int i = 0; i < b->trial->def->n_in; i++)
-        if (first.din[i].data) {
-            compare(b, &first.din[i], &want->din[i]);
-            same_bits(b, &first.din[i], &second.din[i]);
-        }
+    for (int i = 0; i < b->trial->def->n_in; i++) {
+        if (!first.din[i].data)
+            continue;
+        compare(b, &first.din[i], &want->din[i]);
+        same_bits(b, &first.din[i], &second.din[i]);
+    }
     return LT_OK;
 }
 
@@ -336,14 +342,14 @@ static int check_all(bench *b, const char *only, int rounds, uint64_t seed)
     int n_makers, n_ops, passed = 0, failed = 0;
     const op_maker *makers = trial_makers(&n_makers);
     const lt_op_def *const *ops = lt_ops_all(&n_ops);
-    for (int i = 0; i < n_makers; i++)
-        for (int dtype = LT_F32; dtype <= LT_BF16; dtype++) {
-            if (only && strcmp(only, makers[i].op) != 0)
-                continue;
-            const bool ok = check_row(b, &makers[i], (lt_dtype)dtype, rounds,
-                                      seed + (uint64_t)(i * 2 + dtype) * 1000003U);
-            ok ? passed++ : failed++;
-        }
+    for (int k = 0; k < 2 * n_makers; k++) {
+        const op_maker *m = &makers[k / 2];
+        if (only && strcmp(only, m->op) != 0)
+            continue;
+        const lt_dtype dtype = k % 2 == 0 ? LT_F32 : LT_BF16;
+        const bool ok = check_row(b, m, dtype, rounds, seed + (uint64_t)k * 1000003U);
+        ok ? passed++ : failed++;
+    }
     for (int i = 0; i < n_ops; i++) {
         bool made = ops[i]->flags & LT_OP_VIEW;
         for (int k = 0; k < n_makers; k++)

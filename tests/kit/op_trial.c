@@ -104,12 +104,13 @@ static lt_status give_segments(op_trial *t, int i, int64_t tokens)
     const int64_t n = 1 + below(t, 6);
     LT_TRY(give_index(t, i, 1, n + 1, 0, tokens + 1));
     int32_t *s = t->in[i].data;
-    for (int64_t k = 1; k <= n; k++) // insertion sort
+    for (int64_t k = 1; k <= n; k++) { // insertion sort
         for (int64_t j = k; j > 0 && s[j - 1] > s[j]; j--) {
             const int32_t swap = s[j];
             s[j] = s[j - 1];
             s[j - 1] = swap;
         }
+    }
     if (trial_chance(t, 0.7))
         s[0] = 0, s[n] = (int32_t)tokens;
     return LT_OK;

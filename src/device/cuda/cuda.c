@@ -215,11 +215,12 @@ static lt_status check_index(int index)
                        "device cpu, or see what nvidia-smi says",
                        index, error != cudaSuccess ? cudaGetErrorString(error) : "there is none");
     }
-    if (index < 0 || index >= n)
+    if (index < 0 || index >= n) {
         return LT_FAIL(
             LT_ERR_DEVICE,
             "device cuda:%d was asked for, but this machine has %d GPU%s, numbered from 0", index,
             n, n == 1 ? "" : "s");
+    }
     return LT_OK;
 }
 
@@ -230,11 +231,12 @@ static lt_status look_at(lt_device *d)
     struct cudaDeviceProp p;
     size_t left = 0, all = 0;
     LT_TRY(lt_cuda_check(cudaGetDeviceProperties(&p, impl->index), "cudaGetDeviceProperties"));
-    if (p.major < LEAST_MAJOR)
+    if (p.major < LEAST_MAJOR) {
         return LT_FAIL(
             LT_ERR_UNSUPPORTED,
             "device %s is an %s of compute capability %d.%d, and lathe needs %d.0 or later",
             d->name, p.name, p.major, p.minor, LEAST_MAJOR);
+    }
     LT_TRY(lt_cuda_use(d)); // makes the context
     LT_TRY(lt_cuda_check(cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
     d->memory_bytes = lt_max_i64((int64_t)left - LT_CUDA_WORKSPACE_BYTES, 0);

@@ -114,10 +114,11 @@ static lt_status set_preferences(const lt_cublaslt *lt, const plan_key *key,
                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, (uint32_t)key->align_a},
                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, (uint32_t)key->align_c},
                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, (uint32_t)key->align_c}};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         LT_TRY(lt_cublaslt_check(
             lt, lt->preference_set(pref, words[i].attr, &words[i].value, sizeof words[i].value),
             "cublasLtMatmulPreferenceSetAttribute"));
+    }
     return lt_cublaslt_check(lt,
                              lt->preference_set(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                 &workspace, sizeof workspace),
@@ -136,14 +137,15 @@ static lt_status choose(const lt_cublaslt *lt, const lt_gemm *g, const plan_key 
         const cublasStatus_t status =
             lt->heuristic(lt->handle, p->desc, p->a, p->b, p->c, p->c, pref, 1, &best, &found);
         if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
-            (status == CUBLAS_STATUS_SUCCESS && found == 0))
+            (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
             st = LT_FAIL(
                 LT_ERR_UNSUPPORTED,
                 "cuBLASLt has no algorithm for a product [%lld,%lld] x [%lld,%lld] of %s into %s",
                 (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n,
                 lt_dtype_name(g->ab_dtype), lt_dtype_name(g->c_dtype));
-        else
+        } else {
             st = lt_cublaslt_check(lt, status, "cublasLtMatmulAlgoGetHeuristic");
+        }
     }
     if (st == LT_OK)
         p->algo = best.algo;
@@ -211,10 +213,11 @@ lt_status lt_cuda_gemm(lt_device *d, lt_stream *s, const lt_gemm *g)
     LT_TRY(lt_cuda_use(d));
     LT_TRY(plan_for(impl, g, &p));
     LT_TRY(lt_cuda_workspace(d, s, &workspace));
-    if (g->bias)
+    if (g->bias) {
         LT_TRY(lt_cublaslt_check(
             lt, lt->desc_set(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias),
             "cublasLt BIAS_POINTER"));
+    }
     return lt_cublaslt_check(lt,
                              lt->matmul(lt->handle, p.desc, &alpha, g->b, p.a, g->a, p.b, &beta,
                                         g->c, p.c, g->c, p.c, &p.algo, workspace,

@@ -51,12 +51,13 @@ lt_status lt_cublaslt_open(lt_cublaslt *out)
     lt_cublaslt lt = {0};
     for (size_t i = 0; i < sizeof places / sizeof places[0] && !lt.library; i++)
         lt.library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
-    if (!lt.library)
+    if (!lt.library) {
         return LT_FAIL(LT_ERR_DEVICE,
                        "matrix products on a GPU need cuBLASLt (libcublasLt.so.13 of CUDA 13), "
                        "which was neither on the "
                        "library path nor below /usr/local/cuda: %s",
-                       dlerror());
+                       dlerror()); // NOLINT(concurrency-mt-unsafe): its message is the thread's own
+    }
     lt_status st = find_symbols(&lt);
     if (st == LT_OK)
         st = lt_cublaslt_check(&lt, lt.create(&lt.handle), "cublasLtCreate");
