@@ -70,11 +70,11 @@ static lt_status build_norm(lt_builder *b, const void *config, const lt_val *in,
 // Only rows that carry loss reach the head.
 static lt_status build_loss(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
 {
-    (void)config;
+    const lt_text_config *c = config;
     lt_val h = lt_gather_rows(b, in[0], lt_batch_of(b, LT_BATCH_TARGET_ROWS));
     out[0] =
         lt_linear_cross_entropy(b, h, lt_param_of(b, "weight"), lt_batch_of(b, LT_BATCH_TARGETS),
-                                lt_batch_of(b, LT_BATCH_KAPPA), 0);
+                                lt_batch_of(b, LT_BATCH_KAPPA), c->loss_rows);
     return lt_builder_status(b);
 }
 

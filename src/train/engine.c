@@ -75,6 +75,8 @@ static lt_status create_model(lt_engine *e)
     e->cut = cut.text_layers > 0 || cut.vision_depth > 0;
     lt_model_config config;
     LT_TRY(lt_model_config_load(e->source, &cut, &config));
+    if (e->cfg && e->cfg->features.enable_chunk_loss)
+        config.text.loss_rows = lt_config_loss_rows(e->cfg);
     const bool no_head = e->run && !lt_hf_find(e->run->weights, lt_model_head_name(&config));
     return lt_model_create(&config, no_head ? LT_HEAD_TIED : LT_HEAD_AS_CONFIG, &e->model);
 }
