@@ -69,7 +69,7 @@ typedef struct lt_agree {
 LT_NODISCARD lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n,
                                     int64_t step, double lr, const lt_agree *agree,
                                     lt_step_result *out);
-/** Gradients without an update: the same program, NORM and UPDATE left out. */
+/** Gradients without an update: the same program, UPDATE left out. */
 LT_NODISCARD lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
                                          lt_step_result *out);
 /** sum kappa_t l_t of a batch, no gradients. */

@@ -37,7 +37,7 @@ typedef struct lt_pass_state {
     int64_t micro;              /* its number */
     int64_t n_micro;
     double scalars[LT_N_SCALARS];
-    bool update; /* false: NORM and UPDATE are left out */
+    bool update; /* false: UPDATE is left out */
     const lt_agree *agree;
     lt_tensor *edge; /* [n_blocks][LT_MAX_OUT] real tensors */
 } lt_pass_state;

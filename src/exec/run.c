@@ -221,7 +221,7 @@ static lt_status run_kind(lt_pass_state *s, const lt_action *a, int32_t action)
     case LT_ACT_ADD:
         return run_add(s, a);
     case LT_ACT_NORM:
-        return s->update ? run_norm(s, a) : LT_OK;
+        return run_norm(s, a);
     case LT_ACT_UPDATE:
         return s->update ? run_update(s, a) : LT_OK;
     case LT_ACT_FREE:
