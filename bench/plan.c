@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan: how long it takes to compile and to check the step program of published sizes, and what it is.
+// plan: how long it takes to compile and to check the step program of published sizes, and what it
+// is.
 #include "bench/parts/made_model.h"
 
 #include <stdio.h>
@@ -38,16 +39,19 @@ static lt_status time_program(const lt_program_opts *opts, timed *t, lt_program 
     return LT_OK;
 }
 
-static void print_case(const bench_size *size, lt_policy policy, int32_t n_units, const lt_program *p, timed t)
+static void print_case(const bench_size *size, lt_policy policy, int32_t n_units,
+                       const lt_program *p, timed t)
 {
-    printf("{\"case\": \"program\", \"size\": \"%s\", \"policy\": \"%s\", \"units\": %d, \"actions\": %lld, \"waits\": %lld, "
+    printf("{\"case\": \"program\", \"size\": \"%s\", \"policy\": \"%s\", \"units\": %d, "
+           "\"actions\": %lld, \"waits\": %lld, "
            "\"buffers\": %lld, \"step_gib\": %.2f, \"create_ms\": %.2f, \"check_ms\": %.2f}\n",
-           size->name, lt_policy_name(policy), n_units, (long long)p->actions.n, (long long)p->waits.n, (long long)p->buffers.n,
+           size->name, lt_policy_name(policy), n_units, (long long)p->actions.n,
+           (long long)p->waits.n, (long long)p->buffers.n,
            (double)p->step_bytes / (double)(1 << 30), t.create_s * 1e3, t.check_s * 1e3);
 }
 
-static lt_status time_policy(const bench_size *size, const lt_model *m, const lt_units *units, const lt_state_layout *state,
-                             lt_policy policy)
+static lt_status time_policy(const bench_size *size, const lt_model *m, const lt_units *units,
+                             const lt_state_layout *state, lt_policy policy)
 {
     // A sequence of 16384 with ten pictures of 1024 x 1024 pixels.
     const lt_extents capacity = {{[LT_EXT_TOKENS] = 16384,
@@ -82,7 +86,8 @@ static lt_status time_policy(const bench_size *size, const lt_model *m, const lt
 
 static lt_status time_size(const bench_size *size)
 {
-    static const char *const patterns[] = {"model.visual.blocks.{*}", "model.language_model.layers.{*}"};
+    static const char *const patterns[] = {"model.visual.blocks.{*}",
+                                           "model.language_model.layers.{*}"};
     lt_model *m = NULL;
     lt_units *units = NULL;
     lt_state_layout *state = NULL;
@@ -102,10 +107,11 @@ done:
 int main(void)
 {
     static const char *const sizes[] = {"2b", "8b", "32b"};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (time_size(bench_size_of(sizes[i])) != LT_OK) {
             (void)fprintf(stderr, "plan: %s\n", lt_error_message());
             return 1;
         }
+    }
     return 0;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// step: time of whole training steps of a Qwen3-VL with random weights, one JSON line per dtype, with the fields, the labels and
-// the FLOP count of shared/bench/peer_hf_step.py. bench/README.md says how to read and repeat it.
+// step: time of whole training steps of a Qwen3-VL with random weights, one JSON line per dtype,
+// with the fields, the labels and the FLOP count of shared/bench/peer_hf_step.py. bench/README.md
+// says how to read and repeat it.
 #include "bench/parts/made_model.h"
 #include "bench/parts/op_times.h"
 #include "bench/parts/peak.h"
 #include "bench/parts/process.h"
+#include "device/gemm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,15 +30,19 @@ typedef struct option_row {
 } option_row;
 
 static const option_row option_rows[] = {
-    {"--preset", offsetof(options, preset), TEXT, "size of the model: tiny, small (the default), 2b, 4b, 8b, 32b"},
+    {"--preset", offsetof(options, preset), TEXT,
+     "size of the model: tiny, small (the default), 2b, 4b, 8b, 32b"},
     {"--dtype", offsetof(options, dtype), TEXT, "f32, bf16, or both: f32,bf16 (the default)"},
     {"--device", offsetof(options, device), TEXT, "cpu (the default) or cuda"},
-    {"--policy", offsetof(options, policy), TEXT, "what is kept for the backward: keep (the default), lean, full"},
+    {"--policy", offsetof(options, policy), TEXT,
+     "what is kept for the backward: keep (the default), lean, full"},
     {"--threads", offsetof(options, threads), NUMBER, "threads; all by default"},
-    {"--iters", offsetof(options, iters), NUMBER, "measured steps, 5 by default, after 2 to warm up"},
+    {"--iters", offsetof(options, iters), NUMBER,
+     "measured steps, 5 by default, after 2 to warm up"},
     {"--seq", offsetof(options, seq), NUMBER, "tokens, those of pictures included"},
     {"--images", offsetof(options, images), NUMBER, "pictures"},
-    {"--grid", offsetof(options, grid), NUMBER, "patches a side of every picture: 16 is 256 pixels"},
+    {"--grid", offsetof(options, grid), NUMBER,
+     "patches a side of every picture: 16 is 256 pixels"},
     {"--layers", offsetof(options, layers), NUMBER, "keep so many decoder layers"},
     {"--vdepth", offsetof(options, vdepth), NUMBER, "keep so many vision blocks"},
     {"--ops", offsetof(options, ops), FLAG, "print the time of every op on stderr"},
@@ -87,7 +93,14 @@ static void fill_defaults(options *o)
 
 static bool parse(int argc, char **argv, options *o, const char **wrong)
 {
-    *o = (options){.preset = "small", .dtype = "f32,bf16", .device = "cpu", .policy = "keep", .iters = 5, .seq = -1, .images = -1, .grid = -1};
+    *o = (options){.preset = "small",
+                   .dtype = "f32,bf16",
+                   .device = "cpu",
+                   .policy = "keep",
+                   .iters = 5,
+                   .seq = -1,
+                   .images = -1,
+                   .grid = -1};
     for (int i = 1; i < argc; i++) {
         int k = 0;
         while (k < N_OPTIONS && strcmp(option_rows[k].name, argv[i]) != 0)
@@ -150,15 +163,16 @@ static lt_status open_exec(bench *b, lt_policy policy)
     lt_policy *policies = memory;
     for (int32_t i = 0; i < b->model->n_blocks; i++)
         policies[i] = policy;
-    const lt_exec_opts opts = {.device = b->device,
-                               .model = b->model,
-                               .units = b->units,
-                               .compute = b->dtype,
-                               .training = true,
-                               .policy = policies,
-                               .forward_prefetch = 1,
-                               .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1.0},
-                               .tap = &b->tap};
+    const lt_exec_opts opts = {
+        .device = b->device,
+        .model = b->model,
+        .units = b->units,
+        .compute = b->dtype,
+        .training = true,
+        .policy = policies,
+        .forward_prefetch = 1,
+        .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1.0},
+        .tap = &b->tap};
     const lt_status st = lt_exec_create(&opts, &b->exec);
     lt_mem_free(memory);
     return st;
@@ -166,11 +180,12 @@ static lt_status open_exec(bench *b, lt_policy policy)
 
 static lt_status find_policy(const char *name, lt_policy *out)
 {
-    for (int p = 0; p < LT_N_POLICIES; p++)
+    for (int p = 0; p < LT_N_POLICIES; p++) {
         if (strcmp(lt_policy_name((lt_policy)p), name) == 0) {
             *out = (lt_policy)p;
             return LT_OK;
         }
+    }
     return LT_FAIL(LT_ERR_CONFIG, "--policy is %s; it must be keep, lean or full", name);
 }
 
@@ -216,16 +231,24 @@ static double gib(int64_t bytes)
 
 static void print_memory(const bench *b, const measured *m)
 {
-    static const char *const keys[LT_N_STATE_PARTS] = {"parameters", "remainders", "gradients", "first_moments", "second_moments"};
+    static const char *const keys[LT_N_STATE_PARTS] = {"parameters", "remainders", "gradients",
+                                                       "first_moments", "second_moments"};
     const lt_exec_memory mem = lt_exec_memory_of(b->exec);
     const int64_t planned = mem.state + mem.step;
+    if (on_gpu(b)) { // the device's memory: all that is taken there
+        printf(", \"peak_gib\": %.2f, \"reserved_gib\": %.2f", gib(mem.state + mem.step_used),
+               gib(planned));
+    } else {
+        printf(", \"peak_gib\": %.2f, \"reserved_gib\": null", gib(m->peak));
+    }
     printf(", \"planned\": {");
     for (int p = 0; p < LT_N_STATE_PARTS; p++)
         printf("\"%s\": %lld, ", keys[p], (long long)mem.state_part[p]);
-    printf("\"step_pool\": %lld, \"step_pool_used\": %lld, \"sum\": %lld}", (long long)mem.step, (long long)mem.step_used,
-           (long long)planned);
-    printf(", \"planned_gib\": %.3f, \"resident_anon_gib\": %.3f, \"resident_over_planned_mib\": %.1f", gib(planned), gib(m->peak_anon),
-           (double)(m->peak_anon - planned) / (1 << 20));
+    printf("\"step_pool\": %lld, \"step_pool_used\": %lld, \"sum\": %lld}", (long long)mem.step,
+           (long long)mem.step_used, (long long)planned);
+    printf(
+        ", \"planned_gib\": %.3f, \"resident_anon_gib\": %.3f, \"resident_over_planned_mib\": %.1f",
+        gib(planned), gib(m->peak_anon), (double)(m->peak_anon - planned) / (1 << 20));
 }
 
 static void print_times(const bench *b, measured *m)
@@ -239,30 +262,42 @@ static void print_times(const bench *b, measured *m)
     const bench_shape shape = {b->o->seq, b->o->images, b->o->grid};
     const double flops = bench_flops(b->model, shape);
     const double *a = m->by_action, optimizer = a[LT_ACT_NORM] + a[LT_ACT_UPDATE];
-    printf("\"ms\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"best\": %.1f, \"cpu_ms\": %.1f, \"tok_s\": %.0f", median * 1e3,
-           m->seconds[m->n / 10] * 1e3, m->seconds[m->n * 9 / 10] * 1e3, m->seconds[0] * 1e3, cpu[m->n / 2] * 1e3,
-           (double)b->o->seq / median);
-    printf(", \"model_tflops\": %.4f, \"matmul_tflops\": %.4f, \"mfu\": %.4f, \"mfu_best\": %.4f", flops / median / 1e12,
-           peak.wall / 1e12, flops / median / peak.wall, flops / m->seconds[0] / peak.wall);
-    printf(", \"matmul_cpu_tflops\": %.4f, \"mfu_cpu\": %.4f", peak.cpu / 1e12, peak.cpu > 0.0 ? flops / by_cpu / peak.cpu : 0.0);
-    printf(", \"onednn_tflops\": %.4f, \"linear_tflops\": %.4f", m->library.wall / 1e12, m->linear.wall / 1e12);
-    printf(", \"forward_ms\": %.1f, \"backward_ms\": %.1f, \"optimizer_ms\": %.1f, \"optimizer_share\": %.4f, \"other_ms\": %.1f",
+    printf("\"ms\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"best\": %.1f, \"cpu_ms\": %.1f, "
+           "\"tok_s\": %.0f",
+           median * 1e3, m->seconds[m->n / 10] * 1e3, m->seconds[m->n * 9 / 10] * 1e3,
+           m->seconds[0] * 1e3, cpu[m->n / 2] * 1e3, (double)b->o->seq / median);
+    printf(", \"model_tflops\": %.4f, \"matmul_tflops\": %.4f, \"mfu\": %.4f, \"mfu_best\": %.4f",
+           flops / median / 1e12, peak.wall / 1e12, flops / median / peak.wall,
+           flops / m->seconds[0] / peak.wall);
+    printf(", \"matmul_cpu_tflops\": %.4f, \"mfu_cpu\": %.4f", peak.cpu / 1e12,
+           peak.cpu > 0.0 ? flops / by_cpu / peak.cpu : 0.0);
+    printf(", \"onednn_tflops\": %.4f, \"linear_tflops\": %.4f", m->library.wall / 1e12,
+           m->linear.wall / 1e12);
+    printf(", \"forward_ms\": %.1f, \"backward_ms\": %.1f, \"optimizer_ms\": %.1f, "
+           "\"optimizer_share\": %.4f, \"other_ms\": %.1f",
            a[LT_ACT_FORWARD] * 1e3, a[LT_ACT_BACKWARD] * 1e3, optimizer * 1e3, optimizer / median,
-           (a[LT_ACT_AGREE] + a[LT_ACT_COPY] + a[LT_ACT_ADD] + a[LT_ACT_GATHER] + a[LT_ACT_REDUCE] + a[LT_ACT_FREE]) * 1e3);
+           (a[LT_ACT_AGREE] + a[LT_ACT_COPY] + a[LT_ACT_ADD] + a[LT_ACT_GATHER] + a[LT_ACT_REDUCE] +
+            a[LT_ACT_FREE]) *
+               1e3);
 }
 
 static void print_case(const bench *b, measured *m)
 {
     const bool f32 = b->dtype == LT_F32, recompute = strcmp(b->o->policy, "keep") != 0;
-    printf("{\"case\": \"step\", \"mode\": \"%s\", \"size\": \"%s\", \"layers\": %lld, \"vdepth\": %lld, \"seq\": %lld, \"images\": %lld, "
-           "\"grid\": %lld, \"recompute\": %s, \"policy\": \"%s\", ",
-           f32 ? "fp32" : "bf16", b->size->name, (long long)b->model->config.text.layers, (long long)b->model->config.vision.depth,
-           (long long)b->o->seq, (long long)b->o->images, (long long)b->o->grid, recompute ? "true" : "false", b->o->policy);
+    printf("{\"case\": \"step\", \"mode\": \"%s\", \"size\": \"%s\", \"layers\": %lld, \"vdepth\": "
+           "%lld, \"seq\": %lld, \"images\": %lld, "
+           "\"grid\": %lld, \"recompute\": %s, \"policy\": \"%s\", \"chunk_loss\": true, "
+           "\"compile\": false, \"attn\": \"default\", ",
+           f32 ? "fp32" : "bf16", b->size->name, (long long)b->model->config.text.layers,
+           (long long)b->model->config.vision.depth, (long long)b->o->seq, (long long)b->o->images,
+           (long long)b->o->grid, recompute ? "true" : "false", b->o->policy);
     print_times(b, m);
-    printf(", \"peak_gib\": %.2f", gib(m->peak));
     print_memory(b, m);
-    printf(", \"device\": \"%s\", \"description\": \"%s\", \"threads\": %d, \"commit\": \"%s\", \"losses\": [", b->device->name,
-           b->device->description, lt_pool_threads(b->pool), bench_commit_of(LT_SOURCE_DIR).s);
+    printf(", \"device\": \"%s\", \"description\": \"%s\", \"matmul\": \"%s\", \"threads\": %d, "
+           "\"commit\": \"%s\", \"losses\": [",
+           b->device->name, b->device->description,
+           on_gpu(b) ? b->device->name : lt_cpu_gemm_name(), lt_pool_threads(b->pool),
+           bench_commit_of(LT_SOURCE_DIR).s);
     for (int i = 0; i < WARM_STEPS + m->n; i++)
         printf("%s%.4f", i ? ", " : "", m->loss[i]);
     printf("]}\n");
@@ -333,18 +368,23 @@ static lt_status run_dtypes(bench *b)
         LT_TRY(run_case(*b, known[i].dtype));
         done++;
     }
-    return done > 0 ? LT_OK : LT_FAIL(LT_ERR_CONFIG, "--dtype is %s; it must be f32, bf16 or f32,bf16", b->o->dtype);
+    return done > 0 ? LT_OK
+                    : LT_FAIL(LT_ERR_CONFIG, "--dtype is %s; it must be f32, bf16 or f32,bf16",
+                              b->o->dtype);
 }
 
 static lt_status open_and_run(const options *o)
 {
     bench b = {.o = o, .size = bench_size_of(o->preset)};
     if (!b.size)
-        return LT_FAIL(LT_ERR_CONFIG, "--preset is %s; it must be one of %s", o->preset, bench_size_names());
+        return LT_FAIL(LT_ERR_CONFIG, "--preset is %s; it must be one of %s", o->preset,
+                       bench_size_names());
     LT_TRY(lt_pool_create((int)o->threads, &b.pool));
-    lt_status st = strcmp(o->device, "cuda") == 0  ? lt_cuda_open(0, b.pool, &b.device)
-                   : strcmp(o->device, "cpu") == 0 ? lt_cpu_open(b.pool, &b.device)
-                                                   : LT_FAIL(LT_ERR_CONFIG, "--device is %s; it must be cpu or cuda", o->device);
+    lt_status st =
+        strcmp(o->device, "cuda") == 0 ? lt_cuda_open(0, b.pool, &b.device)
+        : strcmp(o->device, "cpu") == 0
+            ? lt_cpu_open(b.pool, &b.device)
+            : LT_FAIL(LT_ERR_CONFIG, "--device is %s; it must be cpu or cuda", o->device);
     if (st == LT_OK)
         st = run_dtypes(&b);
     lt_device_close(b.device);

@@ -9,8 +9,17 @@
 #include <string.h>
 
 enum { HEAD = 128, MERGE = 2 };
-/* Ids of special tokens, counted from the end of the vocabulary, so that a small one has them too. */
-enum { FIRST_SPECIAL = 293, VISION_START = 284, VISION_END = 283, IMAGE = 281, VIDEO = 280, PLAIN = 1936 };
+/*
+ * Ids of special tokens, counted from the end of the vocabulary, so that a small one has them too.
+ */
+enum {
+    FIRST_SPECIAL = 293,
+    VISION_START = 284,
+    VISION_END = 283,
+    IMAGE = 281,
+    VIDEO = 280,
+    PLAIN = 1936
+};
 enum { SEED = 1 };
 
 static const bench_size sizes[] = {
@@ -37,20 +46,27 @@ const char *bench_size_names(void)
 }
 
 static const char config_text[] =
-    "{\"model_type\": \"qwen3_vl\", \"tie_word_embeddings\": %s, \"image_token_id\": %d, \"video_token_id\": %d,"
+    "{\"model_type\": \"qwen3_vl\", \"tie_word_embeddings\": %s, \"image_token_id\": %d, "
+    "\"video_token_id\": %d,"
     " \"vision_start_token_id\": %d, \"vision_end_token_id\": %d,"
-    " \"text_config\": {\"hidden_size\": %d, \"num_hidden_layers\": %d, \"num_attention_heads\": %d,"
-    " \"num_key_value_heads\": %d, \"head_dim\": 128, \"intermediate_size\": %d, \"vocab_size\": %d, \"rope_theta\": 5000000.0,"
-    " \"rope_scaling\": {\"rope_type\": \"default\", \"mrope_section\": [24, 20, 20], \"mrope_interleaved\": true}},"
-    " \"vision_config\": {\"depth\": %d, \"hidden_size\": %d, \"intermediate_size\": %d, \"num_heads\": %d,"
+    " \"text_config\": {\"hidden_size\": %d, \"num_hidden_layers\": %d, \"num_attention_heads\": "
+    "%d,"
+    " \"num_key_value_heads\": %d, \"head_dim\": 128, \"intermediate_size\": %d, \"vocab_size\": "
+    "%d, \"rope_theta\": 5000000.0,"
+    " \"rope_scaling\": {\"rope_type\": \"default\", \"mrope_section\": [24, 20, 20], "
+    "\"mrope_interleaved\": true}},"
+    " \"vision_config\": {\"depth\": %d, \"hidden_size\": %d, \"intermediate_size\": %d, "
+    "\"num_heads\": %d,"
     " \"out_hidden_size\": %d, \"deepstack_visual_indexes\": [%d, %d, %d]}}";
 
 static lt_status print_config(const bench_size *s, lt_buf *out)
 {
     const int *d = s->deepstack;
-    return lt_buf_printf(out, config_text, s->tied ? "true" : "false", s->vocab - IMAGE, s->vocab - VIDEO, s->vocab - VISION_START,
-                         s->vocab - VISION_END, s->hidden, s->layers, s->heads, s->kv_heads, s->intermediate, s->vocab, s->depth,
-                         s->vision_hidden, s->vision_intermediate, s->vision_heads, s->hidden, d[0], d[1], d[2]);
+    return lt_buf_printf(out, config_text, s->tied ? "true" : "false", s->vocab - IMAGE,
+                         s->vocab - VIDEO, s->vocab - VISION_START, s->vocab - VISION_END,
+                         s->hidden, s->layers, s->heads, s->kv_heads, s->intermediate, s->vocab,
+                         s->depth, s->vision_hidden, s->vision_intermediate, s->vision_heads,
+                         s->hidden, d[0], d[1], d[2]);
 }
 
 lt_status bench_model_create(const bench_size *size, int64_t layers, int64_t depth, lt_model **out)
@@ -93,7 +109,8 @@ static lt_status draw(void *ctx, int64_t i, int thread)
 static lt_status fill_param(const lt_param *param, lt_exec *exec, lt_pool *pool, float *values)
 {
     for (int64_t first = 0; first < param->n_elems; first += (int64_t)PART * PARTS) {
-        drawing d = {param, first, lt_min_i64((int64_t)PART * PARTS, param->n_elems - first), values};
+        drawing d = {param, first, lt_min_i64((int64_t)PART * PARTS, param->n_elems - first),
+                     values};
         LT_TRY(lt_pool_run(pool, lt_ceil_div(d.n, PART), draw, &d));
         LT_TRY(lt_exec_write(exec, param->id, LT_STATE_VALUE, first, d.n, LT_F32, values));
     }
@@ -103,7 +120,7 @@ static lt_status fill_param(const lt_param *param, lt_exec *exec, lt_pool *pool,
 lt_status bench_weights(const lt_model *model, lt_exec *exec, lt_pool *pool)
 {
     void *values = NULL;
-    LT_TRY(lt_mem_alloc(&values, sizeof(float) * PART * PARTS, "random weights"));
+    LT_TRY(lt_mem_alloc(&values, sizeof(float) * (size_t)PART * PARTS, "random weights"));
     lt_status st = LT_OK;
     for (int32_t p = 0; st == LT_OK && p < model->n_params; p++)
         if (lt_exec_has(exec, p, LT_STATE_VALUE))
@@ -125,11 +142,13 @@ static lt_status give_pixels(void *ctx, const lt_media *media, void *rows)
 
 static lt_status make_sample(const lt_model *m, bench_shape shape, lt_arena *arena, lt_sample *out)
 {
-    const int64_t per = shape.grid * shape.grid / (MERGE * MERGE), n = shape.n_tokens;
+    const int64_t per = shape.grid * shape.grid / MERGE / MERGE, n = shape.n_tokens;
     void *ids_memory = NULL, *labels_memory = NULL, *media_memory = NULL;
-    if (shape.images * (per + 2) >= n)
-        return LT_FAIL(LT_ERR_CONFIG, "%lld pictures of %lld tokens leave no text in a sequence of %lld", (long long)shape.images,
-                       (long long)(per + 2), (long long)n);
+    if (shape.images * (per + 2) >= n) {
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%lld pictures of %lld tokens leave no text in a sequence of %lld",
+                       (long long)shape.images, (long long)(per + 2), (long long)n);
+    }
     LT_TRY(lt_arena_take(arena, (size_t)n * sizeof(int32_t), &ids_memory));
     LT_TRY(lt_arena_take(arena, (size_t)n * sizeof(int32_t), &labels_memory));
     LT_TRY(lt_arena_take(arena, (size_t)shape.images * sizeof(lt_media), &media_memory));
@@ -147,7 +166,12 @@ static lt_status make_sample(const lt_model *m, bench_shape shape, lt_arena *are
         ids[t] = (int32_t)(lt_uniform(SEED, (uint64_t)t) * (double)(m->vocab - PLAIN));
     for (t = 0; t < n; t++)
         labels[t] = ids[t] >= m->vocab - FIRST_SPECIAL ? LT_IGNORE_LABEL : ids[t];
-    *out = (lt_sample){.ids = ids, .labels = labels, .n = n, .media = media, .n_media = shape.images, .file = "made up"};
+    *out = (lt_sample){.ids = ids,
+                       .labels = labels,
+                       .n = n,
+                       .media = media,
+                       .n_media = shape.images,
+                       .file = "made up"};
     return LT_OK;
 }
 
@@ -203,11 +227,15 @@ double bench_flops(const lt_model *model, bench_shape shape)
     const lt_text_config *t = &model->config.text;
     const lt_vision_config *v = &model->config.vision;
     const double h = (double)t->hidden, seq = (double)shape.n_tokens;
-    const double q = (double)(t->heads * HEAD), kv = (double)(t->kv_heads * HEAD), c = (double)v->hidden;
+    const double q = (double)(t->heads * HEAD), kv = (double)(t->kv_heads * HEAD),
+                 c = (double)v->hidden;
     const double linear = h * (q + 2 * kv) + q * h + 3 * h * (double)t->intermediate;
-    const double text = (double)t->layers * (2 * linear * seq + 2 * seq * seq * q); // causal: half of 4 S S d
+    const double text =
+        (double)t->layers * (2 * linear * seq + 2 * seq * seq * q); // causal: half of 4 S S d
     const double head = 2 * seq * h * (double)t->vocab;
     const double area = (double)(shape.grid * shape.grid), patches = (double)shape.images * area;
-    const double vision = (double)v->depth * (2 * (4 * c * c + 2 * c * (double)v->intermediate) * patches + 4 * patches * area * c);
+    const double vision =
+        (double)v->depth *
+        (2 * (4 * c * c + 2 * c * (double)v->intermediate) * patches + 4 * patches * area * c);
     return 3 * (text + head) + vision;
 }

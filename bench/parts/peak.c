@@ -30,7 +30,8 @@ static lt_status fill(lt_device *d, lt_stream *s, lt_tensor *t, uint64_t seed)
 {
     void *memory = NULL;
     const int64_t n = lt_n_elems(t);
-    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (sizeof(float) + lt_dtype_bytes(t->dtype)), "random numbers"));
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * (sizeof(float) + lt_dtype_bytes(t->dtype)),
+                        "random numbers"));
     float *wide = memory;
     for (int64_t i = 0; i < n; i++)
         wide[i] = (float)(lt_uniform(seed, (uint64_t)i) - 0.5);

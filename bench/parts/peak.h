@@ -5,7 +5,10 @@
 
 #include "device/device.h"
 
-/** FLOP/s by the wall clock; and by CPU time shared out over the threads, which other processes on the machine don't touch. */
+/**
+ * FLOP/s by the wall clock; and by CPU time shared out over the threads, which other processes on
+ * the machine don't touch.
+ */
 typedef struct bench_rate {
     double wall, cpu;
 } bench_rate;
@@ -19,8 +22,16 @@ typedef struct bench_watch {
 bench_watch bench_watch_start(void);
 bench_rate bench_watch_rate(bench_watch since, double flops, int threads);
 
-/** C[n,n] = A[n,n] B[n,n]^T on random numbers through lathe's own op `linear`: the best of `runs`, after one to warm up. */
-LT_NODISCARD lt_status bench_linear_peak(lt_device *device, lt_dtype dtype, int64_t n, int runs, bench_rate *out);
-/** The same product by oneDNN itself on that many of its own threads; 0 where it is not built in or has no such product. */
-LT_NODISCARD lt_status bench_library_peak(lt_dtype dtype, int threads, int64_t n, int runs, bench_rate *out);
+/**
+ * C[n,n] = A[n,n] B[n,n]^T on random numbers through lathe's own op `linear`: the best of `runs`,
+ * after one to warm up.
+ */
+LT_NODISCARD lt_status bench_linear_peak(lt_device *device, lt_dtype dtype, int64_t n, int runs,
+                                         bench_rate *out);
+/**
+ * The same product by oneDNN itself on that many of its own threads; 0 where it is not built in or
+ * has no such product.
+ */
+LT_NODISCARD lt_status bench_library_peak(lt_dtype dtype, int threads, int64_t n, int runs,
+                                          bench_rate *out);
 #endif

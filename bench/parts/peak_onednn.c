@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A square product by oneDNN alone, on its own threads and in its own layouts: the bar that lathe's step is held to.
+// A square product by oneDNN alone, on its own threads and in its own layouts: the bar that lathe's
+// step is held to.
 #include "bench/parts/peak.h"
 
 #include "base/memory.h"
@@ -54,11 +55,13 @@ static dnnl_status_t plan(product *p, dnnl_data_type_t type, int64_t n)
     if (st != dnnl_success)
         return st;
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_matmul_primitive_desc_create(&p->plan, p->engine, p->described[A], p->described[B], NULL, p->described[C], NULL);
+    return dnnl_matmul_primitive_desc_create(&p->plan, p->engine, p->described[A], p->described[B],
+                                             NULL, p->described[C], NULL);
 #else
     dnnl_matmul_desc_t op;
     st = dnnl_matmul_desc_init(&op, &p->described[A], &p->described[B], NULL, &p->described[C]);
-    return st != dnnl_success ? st : dnnl_primitive_desc_create(&p->plan, &op, NULL, p->engine, NULL);
+    return st != dnnl_success ? st
+                              : dnnl_primitive_desc_create(&p->plan, &op, NULL, p->engine, NULL);
 #endif
 }
 
@@ -77,7 +80,8 @@ static void fill(void *data, dnnl_data_type_t type, size_t bytes)
 
 static lt_status take_memory(product *p, dnnl_data_type_t type)
 {
-    static const dnnl_query_t what[N_MATRICES] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md};
+    static const dnnl_query_t what[N_MATRICES] = {dnnl_query_src_md, dnnl_query_weights_md,
+                                                  dnnl_query_dst_md};
     for (int i = 0; i < N_MATRICES; i++) {
 #if DNNL_VERSION_MAJOR >= 3
         const const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(p->plan, what[i], 0);
@@ -95,8 +99,9 @@ static lt_status take_memory(product *p, dnnl_data_type_t type)
 
 static lt_status time_product(product *p, int runs, int threads, double flops, bench_rate *best)
 {
-    const dnnl_exec_arg_t args[] = {
-        {DNNL_ARG_SRC, p->memory[A]}, {DNNL_ARG_WEIGHTS, p->memory[B]}, {DNNL_ARG_DST, p->memory[C]}};
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, p->memory[A]},
+                                    {DNNL_ARG_WEIGHTS, p->memory[B]},
+                                    {DNNL_ARG_DST, p->memory[C]}};
     if (dnnl_primitive_create(&p->multiply, p->plan) != dnnl_success)
         return LT_FAIL(LT_ERR_INTERNAL, "oneDNN could not make a matrix product");
     *best = (bench_rate){0};
@@ -130,8 +135,9 @@ static void release(product *p)
 static bool is_plain(const product *p)
 {
     const char *name = NULL;
-    return dnnl_primitive_desc_query(p->plan, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success && name &&
-           strncmp(name, "ref", 3) == 0;
+    return dnnl_primitive_desc_query(p->plan, dnnl_query_impl_info_str, 0, (void *)&name) ==
+               dnnl_success &&
+           name && strncmp(name, "ref", 3) == 0;
 }
 
 lt_status bench_library_peak(lt_dtype dtype, int threads, int64_t n, int runs, bench_rate *out)
@@ -147,7 +153,8 @@ lt_status bench_library_peak(lt_dtype dtype, int threads, int64_t n, int runs, b
         if (st == LT_OK)
             st = time_product(&p, runs, threads, 2.0 * (double)n * (double)n * (double)n, out);
     } else if (ds != dnnl_success && ds != dnnl_unimplemented) {
-        st = LT_FAIL(LT_ERR_INTERNAL, "oneDNN could not describe a matrix product (status %d)", (int)ds);
+        st = LT_FAIL(LT_ERR_INTERNAL, "oneDNN could not describe a matrix product (status %d)",
+                     (int)ds);
     }
     release(&p);
     return st;

@@ -36,7 +36,8 @@ int64_t bench_peak_bytes(void)
     return status_bytes("VmHWM");
 }
 
-// The program maps its own code and no checkpoint, so the file pages of the end are those of the peak.
+// The program maps its own code and no checkpoint, so the file pages of the end are those of the
+// peak.
 int64_t bench_peak_anon_bytes(void)
 {
     return status_bytes("VmHWM") - status_bytes("RssFile") - status_bytes("RssShmem");
@@ -47,15 +48,18 @@ double bench_cpu_seconds(void)
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) != 0)
         return 0.0;
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
 bench_commit bench_commit_of(const char *source_dir)
 {
     bench_commit out = {"unknown"};
     char command[1200], line[sizeof out.s] = "";
-    (void)snprintf(command, sizeof command, "git -C '%s' describe --always --dirty --exclude '*' 2>/dev/null", source_dir);
-    FILE *git = popen(command, "re"); // NOLINT(cert-env33-c): a fixed command on the folder that this was built from
+    (void)snprintf(command, sizeof command,
+                   "git -C '%s' describe --always --dirty --exclude '*' 2>/dev/null", source_dir);
+    // NOLINTNEXTLINE(cert-env33-c): a fixed command on the folder that this was built from
+    FILE *git = popen(command, "re");
     if (!git)
         return out;
     if (fgets(line, sizeof line, git) && line[0] != '\n') {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system says about this process: resident memory, CPU time; and which commit it was built from.
+// What the system says about this process: resident memory, CPU time; and which commit it was built
+// from.
 #ifndef LT_BENCH_PROCESS_H
 #define LT_BENCH_PROCESS_H
 
 #include <stdint.h>
 
-/** Forget the resident peak so far, so that the next case has its own. Where the system refuses, the peak is the process's. */
+/**
+ * Forget the resident peak so far, so that the next case has its own. Where the system refuses, the
+ * peak is the process's.
+ */
 void bench_reset_peak(void);
 /** Peak of all resident memory (what the peer prints), in bytes; 0 where /proc is missing. */
 int64_t bench_peak_bytes(void);

@@ -72,10 +72,11 @@ static lt_status set_clocks(checker *c)
             *r = clock_after(c, last[a->queue]);
         for (int32_t k = 0; k < a->n_wait; k++) {
             const int32_t w = LT_AT(&c->p->waits, int32_t, a->wait + k);
-            if (w < c->s->begin || w >= i)
+            if (w < c->s->begin || w >= i) {
                 return LT_FAIL(
                     LT_ERR_INTERNAL,
                     "action %d waits for action %d, which is not before it in its section", i, w);
+            }
             const clock_row other = clock_after(c, w);
             take_over(r, &other);
         }
@@ -126,10 +127,11 @@ static lt_status check_order(const checker *c, user earlier, user now)
     if (earlier.action == LT_NONE)
         return LT_OK;
     const lt_action *a = lt_action_at(c->p, earlier.action), *b = lt_action_at(c->p, now.action);
-    if (earlier.action == now.action)
+    if (earlier.action == now.action) {
         return LT_FAIL(LT_ERR_INTERNAL, "action %d (%s) uses %s and %s, which share bytes",
                        now.action, lt_action_name(b->kind), lt_buffer_name(c->p, earlier.buffer).s,
                        lt_buffer_name(c->p, now.buffer).s);
+    }
     if (is_before(c, earlier.action, now.action))
         return LT_OK;
     return LT_FAIL(
@@ -149,10 +151,11 @@ static lt_status check_contents(const checker *c, user writer, user now)
     const lt_action *reader = lt_action_at(c->p, now.action);
     if (writer.action == LT_NONE && from_before)
         return LT_OK;
-    if (writer.action == LT_NONE)
+    if (writer.action == LT_NONE) {
         return LT_FAIL(LT_ERR_INTERNAL,
                        "action %d (%s) reads %s, which nothing before it has written", now.action,
                        lt_action_name(reader->kind), lt_buffer_name(c->p, now.buffer).s);
+    }
     const lt_action *by = lt_action_at(c->p, writer.action);
     if (writer.buffer == now.buffer && by->kind != LT_ACT_FREE)
         return LT_OK;
@@ -282,10 +285,11 @@ static lt_status check_borders(const lt_program *p)
             LT_TRY(check_long_life(p, b));
             continue;
         }
-        for (int s = 0; s < LT_N_SECTIONS; s++)
+        for (int s = 0; s < LT_N_SECTIONS; s++) {
             if (x->begin < p->section[s].begin && x->end >= p->section[s].begin)
                 return LT_FAIL(LT_ERR_INTERNAL, "%s is alive at the border before section %s",
                                lt_buffer_name(p, b).s, p->section[s].name);
+        }
     }
     return LT_OK;
 }

@@ -90,7 +90,7 @@ static void order(oracle *o)
 {
     const int64_t n = o->p->actions.n;
     memset(o->before, 0, (size_t)(n * n));
-    for (int64_t j = 0; j < n; j++)
+    for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < j; i++) {
             const lt_action *b = lt_action_at(o->p, j);
             bool direct = lt_action_at(o->p, i)->queue == b->queue;
@@ -99,6 +99,7 @@ static void order(oracle *o)
             for (int64_t h = 0; direct && h <= i; h++)
                 o->before[h * n + j] |= h == i || o->before[h * n + i];
         }
+    }
 }
 
 static bool in_pool(const lt_buffer *b)
@@ -120,7 +121,7 @@ static lt_access access_at(const lt_program *p, const lt_action *a, int32_t k)
 static bool pair_races(const oracle *o, int64_t i, int64_t j)
 {
     const lt_action *a = lt_action_at(o->p, i), *b = lt_action_at(o->p, j);
-    for (int32_t x = 0; x < a->n_access; x++)
+    for (int32_t x = 0; x < a->n_access; x++) {
         for (int32_t y = i == j ? x + 1 : 0; y < b->n_access; y++) {
             const lt_access u = access_at(o->p, a, x), v = access_at(o->p, b, y);
             const bool together = meet(lt_buffer_at(o->p, u.buffer), lt_buffer_at(o->p, v.buffer));
@@ -128,6 +129,7 @@ static bool pair_races(const oracle *o, int64_t i, int64_t j)
                 (i == j || ((u.write || v.write) && !o->before[i * o->p->actions.n + j])))
                 return true;
         }
+    }
     return false;
 }
 
@@ -158,20 +160,24 @@ static bool is_sound(oracle *o)
 {
     const lt_program *p = o->p;
     for (int s = 0; s < LT_N_SECTIONS; s++) {
-        for (int64_t j = p->section[s].begin; j < p->section[s].end; j++)
+        for (int64_t j = p->section[s].begin; j < p->section[s].end; j++) {
             for (int64_t i = p->section[s].begin; i <= j; i++)
                 if (pair_races(o, i, j))
                     return false;
+        }
         if (reads_something_else(o, &p->section[s]))
             return false;
     }
-    for (int64_t x = 0; x < p->buffers.n; x++) // the scalars and the norm live through all sections
-        for (int64_t y = 0; y < p->buffers.n; y++)
+    for (int64_t x = 0; x < p->buffers.n;
+         x++) { // the scalars and the norm live through all sections
+        for (int64_t y = 0; y < p->buffers.n; y++) {
             if (x != y &&
                 (lt_buffer_at(p, x)->kind == LT_BUF_SCALARS ||
                  lt_buffer_at(p, x)->kind == LT_BUF_NORM) &&
                 meet(lt_buffer_at(p, x), lt_buffer_at(p, y)))
                 return false;
+        }
+    }
     return true;
 }
 
@@ -179,8 +185,8 @@ static void moved_buffers_are_judged_like_trying_all_pairs(void **state)
 {
     enum { MOVES = 150 };
     world w = open_world();
-    const int64_t n = w.p->actions.n;
-    oracle o = {.p = w.p, .grains = 2 * w.p->step_bytes / GRAIN};
+    const int64_t n = w.p->actions.n, n_grains = w.p->step_bytes / GRAIN;
+    oracle o = {.p = w.p, .grains = 2 * n_grains};
     o.before = lt_test_take(*state, (size_t)(n * n));
     o.last = lt_test_take(*state, (size_t)o.grains * sizeof(int32_t));
     order(&o);
@@ -193,7 +199,7 @@ static void moved_buffers_are_judged_like_trying_all_pairs(void **state)
         if (!in_pool(b) || b->begin < 0)
             continue;
         const int64_t was = b->offset;
-        b->offset = (int64_t)(lt_uniform(3, draws++) * (double)(w.p->step_bytes / GRAIN)) * GRAIN;
+        b->offset = (int64_t)(lt_uniform(3, draws++) * (double)n_grains) * GRAIN;
         const bool right = is_sound(&o);
         sound += right;
         if (right)
