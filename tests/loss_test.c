@@ -192,9 +192,8 @@ static void a_loss_that_is_not_finite_stops_the_run(void **state)
     const lt_run_result good =
         lt_lathe(*state, dir, "train", "train.yaml", STEPS(2), STEADY, NO_WARM_UP);
     assert_exit(good, 0);
-    const lt_run_result r =
-        lt_lathe(*state, dir, "train", "train.yaml", STEPS(9), STEADY, NO_WARM_UP,
-                 "training.load=out", "training.lr=1e38");
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", STEPS(9), STEADY,
+                                     NO_WARM_UP, "training.load=out", "training.lr=1e38");
     assert_exit(r, 6);
     assert_text_contains(r.err, "error: step 4: loss is ");
     assert_text_contains(r.out, "NAN");

@@ -148,7 +148,8 @@ static void frozen_weights_keep_their_bytes(void **state)
     }
 }
 
-// A frozen model that is resumed reads its frozen weights from the checkpoint, and saves them again.
+// A frozen model that is resumed reads its frozen weights from the checkpoint, and saves them
+// again.
 static void frozen_weights_keep_their_bytes_over_a_resume(void **state)
 {
     const char *dir = lt_place(*state, &kinds[2]);

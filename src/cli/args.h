@@ -51,8 +51,8 @@ typedef struct lt_args {
 } lt_args;
 
 /**
- * Read argv[1..argc): --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends the options; section.key=value, where the
- * command takes such, is an override; everything else is positional.
+ * Read argv[1..argc): --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends the options;
+ * section.key=value, where the command takes such, is an override; everything else is positional.
  *
  * out      members of *options; lists in `arena`
  * errors   LT_ERR_CONFIG: an unknown option (with the nearest known one), a missing or wrong value,

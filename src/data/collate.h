@@ -46,8 +46,8 @@ typedef struct lt_batch {
     int32_t *visual_rows;    // [M] tokens that are placeholders, ascending
     lt_grid *grids;          // [n_media] in token order
     void *pixels; // [N, row_width] in token order: images and videos as their placeholders occur
-    lt_vision_geometry
-        geometry; // segments [F + 1], row_col [2, N], corner and corner_weight [N, 4]
+    // segments [F + 1], row_col [2, N], corner and corner_weight [N, 4]
+    lt_vision_geometry geometry;
     struct lt_batch_memory *memory; // what the arrays lie in
 } lt_batch;
 

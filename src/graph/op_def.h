@@ -40,8 +40,8 @@ typedef struct lt_op_args {
     const lt_op_def *def;
     const void *attr;
     const lt_tensor *in[LT_MAX_IN];
-    lt_tensor
-        *out[LT_MAX_OUT]; /* in backward: the saved outputs, NULL when not in backward_reads */
+    /* in backward: the saved outputs, NULL when not in backward_reads */
+    lt_tensor *out[LT_MAX_OUT];
     const lt_tensor *dout[LT_MAX_OUT]; /* NULL: nobody gave that output a gradient (all zeros) */
     lt_tensor *din[LT_MAX_IN];         /* NULL: nobody asks */
     uint32_t add;                      /* bit i: add to din[i] instead of overwriting it */

@@ -31,8 +31,8 @@ typedef struct lt_text_config {
     double eps, rope_theta, initializer_range;
     int32_t mrope_section[3]; /* frequencies on each axis, temporal first; sum head_dim / 2 */
     bool mrope_interleaved;
-    int64_t
-        loss_rows; /* rows whose logits are alive together; no field of the file. 0: a default */
+    /* rows whose logits are alive together; no field of the file. 0: a default */
+    int64_t loss_rows;
     lt_moe_config moe;
 } lt_text_config;
 

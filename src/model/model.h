@@ -82,8 +82,8 @@ typedef struct lt_model {
     int32_t n_kinds;
     int32_t loss_block, logits_block; /* both read the head and the final norm's output */
     int32_t embed_param, head_param;  /* one id when the head is tied */
-    bool
-        tied; /* the head is the embedding: as the model was built, whatever the file's flag says */
+    /* the head is the embedding: as the model was built, whatever the file's flag says */
+    bool tied;
     int64_t pixel_width, vocab;
     struct lt_model_store *store; /* the model's own memory and name map */
 } lt_model;

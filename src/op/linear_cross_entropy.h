@@ -9,8 +9,8 @@
 enum { LT_LOSS_CHUNK = 1024 };
 
 typedef struct lt_linear_cross_entropy_attr {
-    int64_t
-        chunk; /* rows whose logits are alive together; bits of loss and dh do not depend on it */
+    /* rows whose logits are alive together; bits of loss and dh do not depend on it */
+    int64_t chunk;
 } lt_linear_cross_entropy_attr;
 
 /**

@@ -21,8 +21,8 @@ typedef struct lt_train_sinks {
     void (*line)(void *ctx, const char *text);                /* a line for standard output */
     void (*status)(void *ctx, const lt_train_status *status); /* after every step */
     const lt_log *log;
-    const atomic_bool
-        *stop; /* set by Ctrl-C: the step is finished, a checkpoint saved, the run ends */
+    /* set by Ctrl-C: the step is finished, a checkpoint saved, the run ends */
+    const atomic_bool *stop;
 } lt_train_sinks;
 
 typedef struct lt_train_summary {

@@ -460,7 +460,7 @@ static const lt_code_range unstable[] = {
     {0x1e026, 0x1e02a}, {0x1e8d0, 0x1e8d6}, {0x1e944, 0x1e94a}, {0x2f800, 0x2fa1d},
 };
 
-#define ROW(list, bit) {list, (int)(sizeof list / sizeof list[0]), bit}
+#define ROW(list, bit) {(list), (int)(sizeof(list) / sizeof((list)[0])), (bit)}
 const lt_code_list lt_code_lists[LT_N_CODE_LISTS] = {
     ROW(letters, LT_CODE_LETTER), ROW(numbers, LT_CODE_NUMBER), ROW(marks, LT_CODE_MARK),
     ROW(blanks, LT_CODE_BLANK),   ROW(known, LT_CODE_KNOWN),    ROW(unstable, LT_CODE_UNSTABLE),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a device, and the reference device on top of it: memory by page mappings, streams and events that are always done.
+// The CPU as a device, and the reference device on top of it: memory by page mappings, streams and
+// events that are always done.
 #include "base/memory.h"
 #include "device/cpu/isa.h"
 #include "device/device.h"
@@ -16,8 +17,8 @@ typedef struct block_head {
     size_t mapped_bytes;
 } block_head;
 
-// Pages straight from the system: aligned, and touched only when used. Large blocks ask for huge pages, which spare the
-// address look-ups of matrix products.
+// Pages straight from the system: aligned, and touched only when used. Large blocks ask for huge
+// pages, which spare the address look-ups of matrix products.
 static lt_status alloc(lt_device *d, size_t bytes, const char *name, void **out)
 {
     (void)d;
@@ -45,7 +46,8 @@ static void free_block(lt_device *d, void *ptr)
     (void)munmap(base, ((block_head *)base)->mapped_bytes);
 }
 
-// Work on the CPU is done when the call returns, so there is nothing to queue, to mark or to wait for.
+// Work on the CPU is done when the call returns, so there is nothing to queue, to mark or to wait
+// for.
 static lt_status stream_create(lt_device *d, lt_stream **out)
 {
     (void)d;

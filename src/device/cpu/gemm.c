@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one entry for matrix products on the CPU: checks, and the choice between oneDNN and the portable kernels.
+// The one entry for matrix products on the CPU: checks, and the choice between oneDNN and the
+// portable kernels.
 #include "device/gemm.h"
 #include "device/cpu/gemm_core.h"
 #include "device/cpu/onednn.h"

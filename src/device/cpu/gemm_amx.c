@@ -9,7 +9,8 @@
 #define TILE_MULTIPLY(c, a, b) _tile_dpbf16ps(c, a, b)
 #include "device/cpu/gemm_amx.inc"
 
-// Eight tiles of 16 rows of 64 bytes. A constant, since compilers do not see that the instruction reads all of it.
+// Eight tiles of 16 rows of 64 bytes. A constant, since compilers do not see that the instruction
+// reads all of it.
 static const struct {
     uint8_t palette, start_row, reserved[14];
     uint16_t line_bytes[16];

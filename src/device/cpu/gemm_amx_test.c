@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panels and the tile kernel of AMX, with tiles made of plain C, so that they are tested on any machine with AVX2.
+// The panels and the tile kernel of AMX, with tiles made of plain C, so that they are tested on any
+// machine with AVX2.
 #if defined(__AVX2__)
 #include "tensor/tensor.h"
 #include <string.h>

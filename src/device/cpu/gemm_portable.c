@@ -81,7 +81,8 @@ static void multiply_tile(const block *t, int64_t row, int64_t rows, int64_t col
     }
 }
 
-// A row of the tile to where it belongs: the last slab to C, others of a bf16 C to the block's sums.
+// A row of the tile to where it belongs: the last slab to C, others of a bf16 C to the block's
+// sums.
 static void finish_row(const block *t, int64_t row, int64_t col, int64_t cols, float *sums,
                        const float *bias)
 {

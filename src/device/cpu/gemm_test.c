@@ -10,7 +10,8 @@
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5, ONEDNN = LT_N_ISAS, N_WAYS };
 
-// A product by one of the ways: the kernels of an instruction set, or oneDNN. False: not on this machine.
+// A product by one of the ways: the kernels of an instruction set, or oneDNN. False: not on this
+// machine.
 static bool multiply(int way, lt_pool *pool, const lt_gemm *g)
 {
     if (way == ONEDNN) {
@@ -123,8 +124,8 @@ static void solve(void **state, problem *p)
 static void check(const problem *p, int way, const void *c)
 {
     const lt_gemm *g = &p->g;
-    // Rounding errors of fp32 sums, which are added up in blocks; one narrowing for bf16 (two where the library narrows before
-    // it adds).
+    // Rounding errors of fp32 sums, which are added up in blocks; one narrowing for bf16 (two where
+    // the library narrows before it adds).
     for (int64_t i = 0; i < g->m; i++) {
         for (int64_t j = 0; j < g->n; j++) {
             const double want = p->want[i * g->n + j], got = element(c, g->c_dtype, i * g->ldc + j);

@@ -35,7 +35,8 @@ static bool may_use_tiles(void)
 
 static lt_isa detect(void)
 {
-    // The compiler's run-time support has asked cpuid once, and whether the system saves the wide registers too.
+    // The compiler's run-time support has asked cpuid once, and whether the system saves the wide
+    // registers too.
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return LT_ISA_PLAIN;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||

@@ -5,11 +5,15 @@
 
 #include "base/status.h"
 
-/** From least to most; each one contains those before it. Kernels have one version for each that pays. */
+/**
+ * From least to most; each one contains those before it. Kernels have one version for each that
+ * pays.
+ */
 typedef enum lt_isa { LT_ISA_PLAIN, LT_ISA_AVX2, LT_ISA_AVX512, LT_ISA_AMX, LT_N_ISAS } lt_isa;
 
 /**
- * The best that processor and system support: AVX2 means AVX2 with FMA, AVX512 the F, BW, DQ and VL parts, AMX its bf16 products.
+ * The best that processor and system support: AVX2 means AVX2 with FMA, AVX512 the F, BW, DQ and VL
+ * parts, AMX its bf16 products.
  * The first call asks the system for the use of AMX tiles. threads: any
  */
 lt_isa lt_cpu_isa(void);
@@ -17,8 +21,8 @@ lt_isa lt_cpu_isa(void);
 const char *lt_isa_name(lt_isa isa);
 
 /**
- * What a CPU device's `impl` points at. NULL there stands for the best instruction set; tests set a lesser one, to run all
- * kernels on one machine.
+ * What a CPU device's `impl` points at. NULL there stands for the best instruction set; tests set a
+ * lesser one, to run all kernels on one machine.
  */
 typedef struct lt_cpu_state {
     lt_isa isa;

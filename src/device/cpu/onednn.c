@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through oneDNN, versions 2 and 3: B is brought into the library's own layout once per call, and C is cut into
-// tiles of fixed size, each computed by one single-threaded call.
+// Matrix products through oneDNN, versions 2 and 3: B is brought into the library's own layout once
+// per call, and C is cut into tiles of fixed size, each computed by one single-threaded call.
 #include "device/cpu/onednn.h"
 #include "base/memory.h"
 #include "device/cpu/scratch.h"
@@ -34,7 +34,8 @@ typedef const dnnl_memory_desc_t *desc_ref;
 #define APPEND_SUM(ops, dtype) dnnl_post_ops_append_sum_v2((ops), 1.0F, (dtype))
 #endif
 
-// A tile of C, TILE_ROWS x cols, as the library sees it. Strides: of A [TILE_ROWS, k], of B as the caller has it, and of C.
+// A tile of C, TILE_ROWS x cols, as the library sees it. Strides: of A [TILE_ROWS, k], of B as the
+// caller has it, and of C.
 typedef struct shape {
     int64_t cols, k, lda, ldb, ldc;
     bool trans_a, trans_b, accumulate, bias;
@@ -91,8 +92,10 @@ static void destroy_library(void *object)
     lt_mem_free(lib);
 }
 
-// oneDNN's own threads are OpenMP's. Each of ours asks OpenMP for one thread, itself: the setting belongs to the asking thread.
-// A build of oneDNN that knows no threads needs nothing; others (TBB, a given pool) are not used, since they can't be held to one.
+// oneDNN's own threads are OpenMP's. Each of ours asks OpenMP for one thread, itself: the setting
+// belongs to the asking thread.
+// A build of oneDNN that knows no threads needs nothing; others (TBB, a given pool) are not used,
+// since they can't be held to one.
 static bool stay_single(void)
 {
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_SEQ
@@ -264,7 +267,8 @@ static bool same_shape(const shape *a, const shape *b)
            a->c_dtype == b->c_dtype;
 }
 
-// The product of that shape that all with other strides of A and C share B's layout with: padded tiles.
+// The product of that shape that all with other strides of A and C share B's layout with: padded
+// tiles.
 static shape base_of(const shape *s)
 {
     shape base = *s;
@@ -448,7 +452,8 @@ static lt_status multiply_tile(void *ctx, int64_t i, int thread)
                        (size_t)(row * g->ldc + tile * TILE_COLS) * lt_dtype_bytes(g->c_dtype));
 }
 
-// Whether the library has both kinds of tiles, whole and cut at n; how many bytes one takes in its layout.
+// Whether the library has both kinds of tiles, whole and cut at n; how many bytes one takes in its
+// layout.
 static lt_status ask(const lt_gemm *g, bool *able, size_t *bytes)
 {
     library *lib;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through oneDNN. Without it (-DLATHE_ONEDNN=OFF) nothing is wanted and nothing done.
+// Matrix products through oneDNN. Without it (-DLATHE_ONEDNN=OFF) nothing is wanted and nothing
+// done.
 #ifndef LT_DEVICE_CPU_ONEDNN_H
 #define LT_DEVICE_CPU_ONEDNN_H
 
@@ -7,7 +8,10 @@
 
 /** Whether products of this dtype are faster through oneDNN on this machine. */
 bool lt_onednn_wants(lt_dtype ab_dtype);
-/** As lt_cpu_gemm. *done: false, and nothing touched, where oneDNN has no such product on this machine: never because of m. */
+/**
+ * As lt_cpu_gemm. *done: false, and nothing touched, where oneDNN has no such product on this
+ * machine: never because of m.
+ */
 LT_NODISCARD lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done);
 /** "oneDNN 2.6.3 avx2", NULL when built without. */
 const char *lt_onednn_name(void);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a thread keeps between calls, for packed panels and tiles: growing once, instead of mapping pages in every call.
+// Memory that a thread keeps between calls, for packed panels and tiles: growing once, instead of
+// mapping pages in every call.
 #ifndef LT_DEVICE_CPU_SCRATCH_H
 #define LT_DEVICE_CPU_SCRATCH_H
 
@@ -19,14 +20,15 @@ typedef enum lt_scratch_slot {
 } lt_scratch_slot;
 
 /**
- * The calling thread's memory of that slot, at least `bytes` long, 64-aligned, with whatever was left in it.
+ * The calling thread's memory of that slot, at least `bytes` long, 64-aligned, with whatever was
+ * left in it.
  * Valid until the thread asks for more in the same slot, or ends (which frees it).
  * errors   LT_ERR_MEMORY
  */
 LT_NODISCARD lt_status lt_thread_scratch(lt_scratch_slot slot, size_t bytes, void **out);
 /**
- * A place that the calling thread keeps for one object of the kernels' (oneDNN's primitives): NULL at first, then what was put
- * there. `destroy` is called with it when the thread ends.
+ * A place that the calling thread keeps for one object of the kernels' (oneDNN's primitives): NULL
+ * at first, then what was put there. `destroy` is called with it when the thread ends.
  */
 LT_NODISCARD lt_status lt_thread_kept(void (*destroy)(void *object), void ***out);
 #endif

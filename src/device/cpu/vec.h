@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of floats as wide as the flags of the including file allow: the code of a kernel is written once and compiled for
-// plain x86-64 (or any other machine), for AVX2 and for AVX-512. Only files of one instruction set include it, never headers.
+// Vectors of floats as wide as the flags of the including file allow: the code of a kernel is
+// written once and compiled for plain x86-64 (or any other machine), for AVX2 and for AVX-512. Only
+// files of one instruction set include it, never headers.
 #ifndef LT_DEVICE_CPU_VEC_H
 #define LT_DEVICE_CPU_VEC_H
 

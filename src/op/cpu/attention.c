@@ -38,7 +38,8 @@ typedef struct blocks {
     lt_status (*fn)(const lt_attend_job *job, const lt_attend_task *t);
 } blocks;
 
-// Blocks of a segment from last to first: with a causal mask the last are the longest, and long ones first leave no thread behind.
+// Blocks of a segment from last to first: with a causal mask the last are the longest, and long
+// ones first leave no thread behind.
 static lt_status run_block(void *ctx, int64_t i, int thread)
 {
     (void)thread;

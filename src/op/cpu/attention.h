@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on the CPU: what forward and backward share. Queries and keys are taken in blocks of fixed size, counted from the
-// start of their segment; products of blocks are made from packed panels.
+// Attention on the CPU: what forward and backward share. Queries and keys are taken in blocks of
+// fixed size, counted from the start of their segment; products of blocks are made from packed
+// panels.
 #ifndef LT_OP_CPU_ATTENTION_H
 #define LT_OP_CPU_ATTENTION_H
 
@@ -31,7 +32,10 @@ typedef struct lt_attend_task {
 } lt_attend_task;
 
 lt_attend_job lt_attend_job_of(const lt_op_args *a);
-/** Call fn for each block of `block_rows` rows of each segment and key head. errors: LT_ERR_DATA for a bad segment table */
+/**
+ * Call fn for each block of `block_rows` rows of each segment and key head. errors: LT_ERR_DATA for
+ * a bad segment table
+ */
 LT_NODISCARD lt_status lt_attend_blocks(lt_attend_job *job, int64_t block_rows,
                                         lt_status (*fn)(const lt_attend_job *job,
                                                         const lt_attend_task *t));
@@ -47,7 +51,9 @@ float *lt_attend_floats(lt_attend_memory *m, int64_t n);
 /** Room for panels of n lanes of k numbers. */
 void *lt_attend_panels(lt_attend_memory *m, const lt_attend_job *job, int64_t width, int64_t n,
                        int64_t k);
-/** Enough for `panels` sets of panels and `tiles` tiles, none larger than a block, or a block by d. */
+/**
+ * Enough for `panels` sets of panels and `tiles` tiles, none larger than a block, or a block by d.
+ */
 size_t lt_attend_bytes(const lt_attend_job *job, int64_t panels, int64_t tiles);
 
 /** Rows as lanes (A's or B's), their d numbers as k: of head `head` of `heads` side by side. */
@@ -57,9 +63,9 @@ void lt_attend_pack_rows(const lt_attend_job *job, void *panels, bool is_b, cons
 void lt_attend_pack_columns(const lt_attend_job *job, void *panels, const lt_tensor *t,
                             int64_t heads, int64_t head, int64_t row, int64_t n);
 /**
- * What a causal mask leaves to do of a product of blocks, where query i sees the first seen + i keys. SCORES: query rows times key
- * columns, of which those not seen may stay unwritten. QUERIES: query rows, summed over the keys they see. KEYS: key rows, summed
- * over the queries that see them.
+ * What a causal mask leaves to do of a product of blocks, where query i sees the first seen + i
+ * keys. SCORES: query rows times key columns, of which those not seen may stay unwritten. QUERIES:
+ * query rows, summed over the keys they see. KEYS: key rows, summed over the queries that see them.
  */
 typedef enum lt_attend_kind {
     LT_ATTEND_SCORES,

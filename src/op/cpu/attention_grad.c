@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on the CPU, backward: a pass over blocks of keys for dk and dv, and one over blocks of queries for dq. Each sums in
-// a fixed order, and makes the probabilities anew from lse.
+// Attention on the CPU, backward: a pass over blocks of keys for dk and dv, and one over blocks of
+// queries for dq. Each sums in a fixed order, and makes the probabilities anew from lse.
 #include "op/attention.h"
 #include "op/cpu/attention.h"
 #include "op/cpu/kernels.h"
@@ -48,7 +48,8 @@ static float *open_sums(const lt_attend_job *j, tiles *s, int64_t rows)
     return sums;
 }
 
-// p and ds of n_q queries from `query` of a head against n_k keys from `key`; q and grad: the head's panels.
+// p and ds of n_q queries from `query` of a head against n_k keys from `key`; q and grad: the
+// head's panels.
 static void make_scores(const lt_attend_job *j, tiles *s, const void *q, const void *grad,
                         int64_t head, int64_t query, int64_t n_q, int64_t key, int64_t n_k)
 {

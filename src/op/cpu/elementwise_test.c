@@ -56,7 +56,8 @@ static void gelu_agrees_with_its_reference(void **state)
         }
 }
 
-// Each result on its own scale, far into both tails: relative to the whole vector nothing would show there.
+// Each result on its own scale, far into both tails: relative to the whole vector nothing would
+// show there.
 static void the_tails_are_finite_and_keep_their_digits(void **state)
 {
     static const float x[] = {-1e30F, -200,   -100, -90, -20, -9,  -5,    -1e-20F,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU's kernels of the op table, for f32 and bf16; what else comes (f64) goes to the reference. Bits depend neither on the
-// number of threads nor, for a row of an activation, on the number of rows.
+// The CPU's kernels of the op table, for f32 and bf16; what else comes (f64) goes to the reference.
+// Bits depend neither on the number of threads nor, for a row of an activation, on the number of
+// rows.
 #ifndef LT_OP_CPU_KERNELS_H
 #define LT_OP_CPU_KERNELS_H
 

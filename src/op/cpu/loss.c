@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_cross_entropy on the CPU. In training: logits of a chunk of rows by one product, turned into their gradients in place,
-// then two more products. Forward alone: tile by tile over the vocabulary, with a running maximum and sum.
+// linear_cross_entropy on the CPU. In training: logits of a chunk of rows by one product, turned
+// into their gradients in place, then two more products. Forward alone: tile by tile over the
+// vocabulary, with a running maximum and sum.
 #include "device/gemm.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"

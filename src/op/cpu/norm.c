@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rms_norm, add_rms_norm and layer_norm on the CPU: rows in parallel, parameter gradients by pieces of rows.
+// rms_norm, add_rms_norm and layer_norm on the CPU: rows in parallel, parameter gradients by pieces
+// of rows.
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
 #include "op/layer_norm.h"
@@ -9,8 +10,8 @@
 typedef struct norm {
     lt_norm_args args;
     void (*rows)(const lt_norm_args *a, int64_t from, int64_t to);
-    float *
-        parts; // backward: each piece's sums, [pieces, width or 2 width]; NULL: no parameter wants a gradient
+    // backward: each piece's sums, [pieces, width or 2 width]; NULL: no parameter wants a gradient
+    float *parts;
     bool has_bias;
 } norm;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of the CPU's kernels: one table for each instruction set. A row is computed alike wherever it stands.
+// The inner loops of the CPU's kernels: one table for each instruction set. A row is computed alike
+// wherever it stands.
 #ifndef LT_OP_CPU_ROWS_H
 #define LT_OP_CPU_ROWS_H
 
@@ -12,7 +13,10 @@ typedef struct lt_sink {
     bool bf16, add;
 } lt_sink;
 
-/* rms_norm, add_rms_norm, layer_norm: rows [from, to) of [rows, width]. Activations are all f32 or all bf16. */
+/*
+ * rms_norm, add_rms_norm, layer_norm: rows [from, to) of [rows, width]. Activations are all f32 or
+ * all bf16.
+ */
 typedef struct lt_norm_args {
     bool bf16;
     int64_t width;
@@ -24,7 +28,10 @@ typedef struct lt_norm_args {
     float *dw, *dbias;        /* this piece's sums [width], overwritten; NULL: nobody asks */
 } lt_norm_args;
 
-/* qk_norm_rope: tokens [from, to) of [tokens, heads * d]; table [tokens, turned]: the first `turned` of d are rotated. */
+/*
+ * qk_norm_rope: tokens [from, to) of [tokens, heads * d]; table [tokens, turned]: the first
+ * `turned` of d are rotated.
+ */
 typedef struct lt_qk_args {
     bool bf16;
     int64_t heads, d, turned;
@@ -37,7 +44,9 @@ typedef struct lt_qk_args {
     float *dw; /* this piece's sums [d], overwritten; NULL: nobody asks */
 } lt_qk_args;
 
-/* Row by row: heads of width d, turned as a whole by table [rows, d]; back: by the opposite angle. */
+/*
+ * Row by row: heads of width d, turned as a whole by table [rows, d]; back: by the opposite angle.
+ */
 typedef struct lt_rotate_args {
     bool bf16, back;
     int64_t heads, d, ld_in, ld_out; /* row strides */
@@ -80,8 +89,11 @@ typedef struct lt_row_kernels {
     void (*lse)(const void *z, bool bf16, int64_t n, float *top, double *sum);
     /* z = kappa exp(z - lse), in place */
     void (*delta)(void *z, bool bf16, float lse, float kappa, int64_t n);
-    /* Scores s[n] of a query times `scale`, of which the first `seen` are visible, become p = exp(scale s - new maximum), zeros
-     * behind. *top and *sum run on; what was added up before has to be multiplied by the result. */
+    /*
+     * Scores s[n] of a query times `scale`, of which the first `seen` are visible, become p =
+     * exp(scale s - new maximum), zeros behind. *top and *sum run on; what was added up before has
+     * to be multiplied by the result.
+     */
     float (*attend)(float *s, float scale, int64_t seen, int64_t n, float *top, float *sum);
     /* s becomes p = exp(scale s - lse), ds becomes scale p (ds - mean); zeros behind `seen` */
     void (*attend_grad)(float *s, float *ds, float scale, float lse, float mean, int64_t seen,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pick, replace or add rows by number, on the CPU: embedding, scatter_rows, scatter_add_rows, gather_rows, pos_embed_add.
+// Ops that pick, replace or add rows by number, on the CPU: embedding, scatter_rows,
+// scatter_add_rows, gather_rows, pos_embed_add.
 #include "device/cpu/scratch.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
@@ -206,7 +207,10 @@ lt_status lt_gather_rows_bwd_cpu(const lt_op_args *a)
     return over_rows(&c, c.n_index, put_back_piece);
 }
 
-/* ---- tables whose rows are read by many: gradients are summed row by row, in the order of the readers ---- */
+/*
+ * ---- tables whose rows are read by many: gradients are summed row by row, in the order of the
+ * readers ----
+ */
 
 typedef struct groups {
     const lt_op_args *a;

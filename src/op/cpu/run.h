@@ -6,7 +6,10 @@
 #include "graph/op_def.h"
 #include "op/cpu/rows.h"
 
-/** Every float tensor of the call is f32 or bf16, and those that `same_as_in0` (LT_IN, LT_OUT bits) names have in[0]'s dtype. */
+/**
+ * Every float tensor of the call is f32 or bf16, and those that `same_as_in0` (LT_IN, LT_OUT bits)
+ * names have in[0]'s dtype.
+ */
 bool lt_cpu_takes(const lt_op_args *a, uint32_t same_as_in0);
 /** The reference kernel of the call's row. */
 lt_status lt_cpu_reference(const lt_op_args *a, lt_pass pass);
@@ -23,7 +26,10 @@ void *lt_cpu_data(const lt_tensor *t);
 /** din[i] is zeros where it is not added to: what a missing upstream gradient means. */
 LT_NODISCARD lt_status lt_cpu_zero(const lt_op_args *a, int i);
 
-/** Pieces of `step` items, from..to: bits may depend on how items are cut, so step follows from shapes alone. */
+/**
+ * Pieces of `step` items, from..to: bits may depend on how items are cut, so step follows from
+ * shapes alone.
+ */
 typedef lt_status (*lt_piece_fn)(void *ctx, int64_t piece, int64_t from, int64_t to);
 LT_NODISCARD lt_status lt_cpu_pieces(const lt_op_args *a, int64_t n, int64_t step, lt_piece_fn fn,
                                      void *ctx);
@@ -31,8 +37,9 @@ LT_NODISCARD lt_status lt_cpu_pieces(const lt_op_args *a, int64_t n, int64_t ste
 int64_t lt_cpu_rows_step(int64_t width);
 
 /**
- * Gradients of a norm's parameters are summed in pieces of LT_CPU_PART_ROWS rows, each with a row of sums in the call's scratch,
- * which are then added up in order: so many bytes for `rows` rows of `sums` numbers.
+ * Gradients of a norm's parameters are summed in pieces of LT_CPU_PART_ROWS rows, each with a row
+ * of sums in the call's scratch, which are then added up in order: so many bytes for `rows` rows of
+ * `sums` numbers.
  */
 enum { LT_CPU_PART_ROWS = 32 };
 size_t lt_cpu_part_bytes(int64_t rows, int64_t sums);

@@ -71,8 +71,8 @@ typedef struct lt_refusal {
     const char *allowed; /* LT_WHEN_NOT_IN: words with blanks between them */
     const char *known; /* LT_WHEN_NOT_IN: words that are right and not built yet; others are unknown
                           words */
-    const char
-        *feature; /* "activation offload": what is missing; for unknown words "model", "template" */
+    /* "activation offload": what is missing; for unknown words "model", "template" */
+    const char *feature;
     const char *instead; /* "set it to false" */
 } lt_refusal;
 

@@ -164,8 +164,8 @@ typedef struct lt_cfg_basic {
 } lt_cfg_basic;
 
 typedef struct lt_cfg_dataset {
-    bool
-        given; /* whether the section stands in the file at all (val_dataset_param may be absent) */
+    /* whether the section stands in the file at all (val_dataset_param may be absent) */
+    bool given;
     const char *dataset_type;
     lt_cfg_basic basic_parameters;
     lt_cfg_preprocess preprocess_parameters;
@@ -263,8 +263,8 @@ typedef struct lt_cfg_features {
 // ---------------------------------------------------------------- training
 
 typedef struct lt_cfg_lr_scale {
-    const char
-        *match; /* a regular expression that has to match at the start of a parameter's name */
+    /* a regular expression that has to match at the start of a parameter's name */
+    const char *match;
     double scale;
 } lt_cfg_lr_scale;
 
@@ -327,8 +327,8 @@ typedef struct lt_cfg_training {
     int64_t val_micro_batch_size; /* null becomes micro_batch_size */
     int64_t manual_gc_interval;
     lt_texts plugin;
-    lt_cfg_lr_scales
-        lr_scaling_plan; /* the first entry that matches a name sets its rate to lr * scale */
+    /* the first entry that matches a name sets its rate to lr * scale */
+    lt_cfg_lr_scales lr_scaling_plan;
     lt_cfg_lora lora;
     lt_cfg_quantization quantization_plan;
     const char *ckpt_manager, *load_checkpoint_path; /* without effect */
@@ -369,9 +369,9 @@ typedef struct lt_cfg_tools {
 typedef struct lt_cfg_lathe {
     int device;      /* lt_cfg_device */
     int64_t threads; /* 0: the CPUs that the process may use */
-    const char
-        *run_dir; /* metrics.jsonl and the like; NULL: beside the checkpoints, or runs/NAME */
-    int policy;   /* lt_cfg_policy */
+    /* metrics.jsonl and the like; NULL: beside the checkpoints, or runs/NAME */
+    const char *run_dir;
+    int policy;            /* lt_cfg_policy */
     int64_t memory_budget; /* bytes; LT_CFG_NONE: what the device has */
     int init;              /* lt_cfg_init */
     bool strict;
