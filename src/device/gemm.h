@@ -24,6 +24,6 @@ typedef struct lt_gemm {
     void *c;
 } lt_gemm;
 LT_NODISCARD lt_status lt_cpu_gemm(lt_pool *pool, const lt_gemm *g);
-/** "oneDNN 2.6.3 avx512_core_amx", "portable avx2": for the log. */
+/** "packed avx2", "packed avx512 (f32), amx (bf16)", ...: for the log. */
 const char *lt_cpu_gemm_name(void);
 #endif

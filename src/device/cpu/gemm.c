@@ -59,10 +59,10 @@ lt_status lt_cpu_gemm(lt_pool *pool, const lt_gemm *g)
 const char *lt_cpu_gemm_name(void)
 {
     static const char *const portable[LT_N_ISAS] = {
-        [LT_ISA_PLAIN] = "portable plain",
-        [LT_ISA_AVX2] = "portable avx2",
-        [LT_ISA_AVX512] = "portable avx512",
-        [LT_ISA_AMX] = "portable avx512 (f32), amx (bf16)",
+        [LT_ISA_PLAIN] = "packed plain",
+        [LT_ISA_AVX2] = "packed avx2",
+        [LT_ISA_AVX512] = "packed avx512",
+        [LT_ISA_AMX] = "packed avx512 (f32), amx (bf16)",
     };
     const char *library = lt_onednn_name();
     return library ? library : portable[lt_cpu_isa()];

@@ -37,14 +37,19 @@ static void finish(void *dst, bool bf16, const float *src, const float *bias, bo
     lt_gemm_core_avx512.finish(dst, bf16, src, bias, keep, n);
 }
 
-const lt_gemm_core lt_gemm_core_amx = {.mr = WIDE,
-                                       .nr = WIDE,
-                                       .kr = STEP,
-                                       .kc = 512,
-                                       .elem = sizeof(uint16_t),
-                                       .pack_a = pack_a,
-                                       .pack_b = pack_b,
-                                       .micro = micro,
-                                       .finish = finish,
-                                       .enter = enter,
-                                       .leave = leave};
+const lt_gemm_core lt_gemm_core_amx = {
+    .mr = WIDE,
+    .nr = WIDE,
+    .kr = STEP,
+    // sums stay in their tiles for a whole slab; B of a tile of C (1 MiB) stays in the L2 cache
+    .kc = 1024,
+    .slab = 1024,
+    .tile_rows = 96,
+    .tile_cols = 512,
+    .elem = sizeof(uint16_t),
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .micro = micro,
+    .finish = finish,
+    .enter = enter,
+    .leave = leave};

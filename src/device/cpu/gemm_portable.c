@@ -6,12 +6,8 @@
 
 enum {
     PACKED_MAX = 2 << 20, // numbers of A, and of B, that are packed at a time: 8 MiB each
-    SLAB = 16384,         // numbers of k that are packed at a time
-    TILE_ROWS =
-        96, // about: a whole number of panels. A tile's part of A and its sums stay in the L2 cache
-    TILE_COLS = 256,
-    TILE_STRIDE = TILE_COLS + 16,
-    MIN_BLOCK = 384, // rows and columns of a block, however long k is
+    MIN_BLOCK = 384,      // rows and columns of a block, however long k is
+    GAP = 16, // between rows of a tile's sums, so that they fall into different cache sets
 };
 
 typedef struct block {
@@ -19,7 +15,7 @@ typedef struct block {
     const lt_gemm *g;
     int64_t row, rows, col, cols, from, k; // what is packed of A and of B
     int64_t k_room;                        // k as panels have it
-    int64_t tile_rows, tiles_down, tiles_across;
+    int64_t tiles_down, tiles_across;
     int64_t a_groups, b_groups; // to pack in this run; 0 when already there
     char *a, *b;
     float *sums; // of a bf16 C whose k takes several slabs: f32 [rows, n of the block]; else NULL
@@ -49,7 +45,8 @@ static lt_status pack_group(void *ctx, int64_t i, int thread)
     const block *t = ctx;
     const lt_gemm *g = t->g;
     const bool is_a = i < t->a_groups, lane_major = is_a ? !g->trans_a : g->trans_b;
-    const int64_t group = is_a ? t->tile_rows : TILE_COLS, width = is_a ? t->core->mr : t->core->nr;
+    const int64_t group = is_a ? t->core->tile_rows : t->core->tile_cols,
+                  width = is_a ? t->core->mr : t->core->nr;
     const int64_t first = (is_a ? i : i - t->a_groups) * group;
     const int64_t lane = (is_a ? t->row : t->col) + first, ld = is_a ? g->lda : g->ldb;
     const int64_t lanes = lt_min_i64(group, (is_a ? t->rows : t->cols) - first);
@@ -63,7 +60,12 @@ static lt_status pack_group(void *ctx, int64_t i, int thread)
     return LT_OK;
 }
 
-// Sums of one tile over the slab, into `sums` with row stride TILE_STRIDE.
+static int64_t stride_of(const block *t)
+{
+    return t->core->tile_cols + GAP;
+}
+
+// Sums of one tile over the slab, into `sums` with row stride stride_of(t).
 static void multiply_tile(const block *t, int64_t row, int64_t rows, int64_t col, int64_t cols,
                           float *sums)
 {
@@ -76,8 +78,8 @@ static void multiply_tile(const block *t, int64_t row, int64_t rows, int64_t col
         for (int64_t j = 0; j < cols; j += nr)
             for (int64_t i = 0; i < rows; i += mr)
                 core->micro(kc, a + (size_t)(i * room) * core->elem,
-                            b + (size_t)(j * room) * core->elem, sums + i * TILE_STRIDE + j,
-                            TILE_STRIDE, p > 0);
+                            b + (size_t)(j * room) * core->elem, sums + i * stride_of(t) + j,
+                            stride_of(t), p > 0);
     }
 }
 
@@ -106,25 +108,26 @@ static lt_status compute_tile(void *ctx, int64_t i, int thread)
     (void)thread;
     const block *t = ctx;
     const lt_gemm *g = t->g;
-    const int64_t row = i / t->tiles_across * t->tile_rows, col = i % t->tiles_across * TILE_COLS;
-    const int64_t rows = lt_min_i64(t->tile_rows, t->rows - row);
-    const int64_t cols = lt_min_i64(TILE_COLS, t->cols - col);
+    // down a column of tiles first: their part of B stays in the cache
+    const int64_t row = i % t->tiles_down * t->core->tile_rows,
+                  col = i / t->tiles_down * t->core->tile_cols;
+    const int64_t rows = lt_min_i64(t->core->tile_rows, t->rows - row);
+    const int64_t cols = lt_min_i64(t->core->tile_cols, t->cols - col);
     void *memory;
     LT_TRY(lt_thread_scratch(LT_SCRATCH_TILE,
-                             sizeof(float) * TILE_STRIDE * (size_t)(t->tile_rows + t->core->mr),
-                             &memory));
-    float *sums = memory, bias[TILE_COLS];
+                             sizeof(float) * (size_t)(stride_of(t) * t->core->tile_rows), &memory));
+    float *sums = memory, bias[LT_GEMM_MAX_COLS];
     if (g->bias)
         lt_convert(bias, LT_F32, at(g->bias, g->bias_dtype, t->col + col), g->bias_dtype, cols);
     t->core->enter();
     if (t->k > 0)
         multiply_tile(t, row, rows, col, cols, sums);
     else
-        for (int64_t j = 0; j < rows * TILE_STRIDE; j++)
+        for (int64_t j = 0; j < rows * stride_of(t); j++)
             sums[j] = 0.0F;
     t->core->leave();
     for (int64_t r = 0; r < rows; r++)
-        finish_row(t, row + r, col, cols, sums + r * TILE_STRIDE, g->bias ? bias : NULL);
+        finish_row(t, row + r, col, cols, sums + r * stride_of(t), g->bias ? bias : NULL);
     return LT_OK;
 }
 
@@ -140,11 +143,11 @@ static int64_t block_size(int64_t total, int64_t k, int64_t multiple)
 static lt_status compute_block(lt_pool *pool, block *t, bool a_is_packed, bool b_is_packed)
 {
     const lt_gemm *g = t->g;
-    const bool slabs = g->k > SLAB;
-    t->tiles_down = lt_ceil_div(t->rows, t->tile_rows);
-    t->tiles_across = lt_ceil_div(t->cols, TILE_COLS);
-    for (t->from = 0; t->from == 0 || t->from < g->k; t->from += SLAB) {
-        t->k = lt_min_i64(SLAB, g->k - t->from);
+    const bool slabs = g->k > t->core->slab;
+    t->tiles_down = lt_ceil_div(t->rows, t->core->tile_rows);
+    t->tiles_across = lt_ceil_div(t->cols, t->core->tile_cols);
+    for (t->from = 0; t->from == 0 || t->from < g->k; t->from += t->core->slab) {
+        t->k = lt_min_i64(t->core->slab, g->k - t->from);
         t->a_groups = a_is_packed && !slabs ? 0 : t->tiles_down;
         t->b_groups = b_is_packed && !slabs ? 0 : t->tiles_across;
         LT_TRY(lt_pool_run(pool, t->a_groups + t->b_groups, pack_group, t));
@@ -157,10 +160,10 @@ static lt_status take_memory(block *t, int64_t step_m, int64_t step_n)
 {
     const lt_gemm *g = t->g;
     void *a, *b, *sums = NULL;
-    t->k_room = lt_round_up(lt_min_i64(g->k, SLAB), t->core->kr);
+    t->k_room = lt_round_up(lt_min_i64(g->k, t->core->slab), t->core->kr);
     LT_TRY(lt_thread_scratch(LT_SCRATCH_PACK_A, group_at(t, lt_round_up(step_m, t->core->mr)), &a));
     LT_TRY(lt_thread_scratch(LT_SCRATCH_PACK_B, group_at(t, step_n), &b));
-    if (g->k > SLAB && g->c_dtype == LT_BF16)
+    if (g->k > t->core->slab && g->c_dtype == LT_BF16)
         LT_TRY(
             lt_thread_scratch(LT_SCRATCH_PAD_C, sizeof(float) * (size_t)(step_m * step_n), &sums));
     t->a = a;
@@ -171,10 +174,10 @@ static lt_status take_memory(block *t, int64_t step_m, int64_t step_n)
 
 lt_status lt_gemm_by_core(lt_pool *pool, const lt_gemm *g, const lt_gemm_core *core)
 {
-    block t = {.core = core, .g = g, .tile_rows = TILE_ROWS / core->mr * core->mr};
-    const int64_t k = lt_min_i64(g->k, SLAB);
-    const int64_t step_m = block_size(g->m, k, t.tile_rows),
-                  step_n = block_size(g->n, k, TILE_COLS);
+    block t = {.core = core, .g = g};
+    const int64_t k = lt_min_i64(g->k, core->slab);
+    const int64_t step_m = block_size(g->m, k, core->tile_rows),
+                  step_n = block_size(g->n, k, core->tile_cols);
     LT_TRY(take_memory(&t, step_m, step_n));
     for (t.row = 0; t.row < g->m; t.row += step_m) {
         t.rows = lt_min_i64(step_m, g->m - t.row);
