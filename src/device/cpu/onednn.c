@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through oneDNN, versions 2 and 3: C is cut into tiles of fixed size, each computed by one single-threaded
-// call. Operands stay in the caller's layout: version 2.6 brings bf16 into its own by plain loops, at 100 ns a number.
+// Matrix products through oneDNN, versions 2 and 3: C is cut into tiles of fixed size, each
+// computed by one single-threaded call. Operands stay in the caller's layout: version 2.6 brings
+// bf16 into its own by plain loops, at 100 ns a number.
 #include "device/cpu/onednn.h"
 #include "base/memory.h"
 #include "device/cpu/isa.h"
@@ -84,8 +85,9 @@ static void destroy_library(void *object)
     lt_mem_free(lib);
 }
 
-// oneDNN's own threads are OpenMP's. Each of ours asks OpenMP for one thread, itself: the setting belongs to the asking thread.
-// A build of oneDNN that knows no threads needs nothing; others (TBB, a given pool) are not used, since they can't be held to one.
+// oneDNN's own threads are OpenMP's. Each of ours asks OpenMP for one thread, itself: the setting
+// belongs to the asking thread. A build of oneDNN that knows no threads needs nothing; others (TBB,
+// a given pool) are not used, since they can't be held to one.
 static bool stay_single(void)
 {
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_SEQ
@@ -418,7 +420,8 @@ static bool has(dnnl_cpu_isa_t isa)
     return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;
 }
 
-// The packed kernels are as fast in f32 and on AMX tiles; what they lack are the bf16 products of AVX-512.
+// The packed kernels are as fast in f32 and on AMX tiles; what they lack are the bf16 products of
+// AVX-512.
 bool lt_onednn_wants(lt_dtype ab_dtype)
 {
     return ab_dtype == LT_BF16 && lt_cpu_isa() == LT_ISA_AVX512 &&

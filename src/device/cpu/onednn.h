@@ -13,6 +13,8 @@ bool lt_onednn_wants(lt_dtype ab_dtype);
  * machine: never because of m.
  */
 LT_NODISCARD lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done);
-/** "packed avx512 (f32), oneDNN 2.6.3 avx512_core_bf16 (bf16)"; NULL where nothing goes to oneDNN. */
+/**
+ * "packed avx512 (f32), oneDNN 2.6.3 avx512_core_bf16 (bf16)"; NULL where nothing goes to oneDNN.
+ */
 const char *lt_onednn_name(void);
 #endif
