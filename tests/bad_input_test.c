@@ -258,9 +258,6 @@ static void mistakes_on_the_command_line_are_named(void **state)
 
 /* ---- what happens while a run goes on ---- */
 
-#define STEPS(n) "training.train_iters=" #n
-#define EVERY(n) "training.save_interval=" #n
-
 static void assert_tracker(void *state, const char *dir, const char *want)
 {
     assert_string_equal(lt_place_read(state, dir, "out/" LT_RUN_TRACKER), want);
@@ -271,7 +268,7 @@ static void a_key_typo_warns(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){0});
     lt_place_edit(*state, dir, "train.yaml", "clip_grad", "clip_gard");
-    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", STEPS(1));
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=1");
     assert_exit(r, 0);
     assert_text_contains(r.err, "warning: train.yaml:18: training.clip_gard: unknown key");
     assert_text_contains(r.err, "did you mean clip_grad?");
@@ -283,14 +280,15 @@ static void a_full_disk_loses_nothing(void **state)
     const char *constant[] = {"training.lr_decay_style=constant", "training.lr_warmup_ratio=0"};
     const char *dir = lt_place(*state, &(lt_place_opts){0});
     const char *want = lt_place(*state, &(lt_place_opts){0});
-    const lt_run_result whole =
-        lt_lathe(*state, want, "train", "train.yaml", STEPS(4), constant[0], constant[1]);
+    const lt_run_result whole = lt_lathe(*state, want, "train", "train.yaml",
+                                         "training.train_iters=4", constant[0], constant[1]);
     assert_exit(whole, 0);
-    const lt_run_result first =
-        lt_lathe(*state, dir, "train", "train.yaml", STEPS(2), constant[0], constant[1]);
+    const lt_run_result first = lt_lathe(*state, dir, "train", "train.yaml",
+                                         "training.train_iters=2", constant[0], constant[1]);
     assert_exit(first, 0);
-    const char *const args[] = {"train",     "train.yaml",        STEPS(4), EVERY(1), constant[0],
-                                constant[1], "training.load=out", NULL};
+    const char *const args[] = {
+        "train",     "train.yaml", "training.train_iters=4", "training.save_interval=1",
+        constant[0], constant[1],  "training.load=out",      NULL};
     const lt_run_result r = lt_run(*state, dir, &(lt_run_opts){.file_bytes = 200000}, args);
     assert_exit(r, 4);
     assert_text_contains(r.err, "error: saving the checkpoint out/iter_0000003: cannot write out/");
@@ -308,7 +306,8 @@ static void a_full_disk_loses_nothing(void **state)
 static void a_full_disk_for_metrics_stops_nothing(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){0});
-    const char *const args[] = {"train", "train.yaml", STEPS(4), "training.save=null", NULL};
+    const char *const args[] = {"train", "train.yaml", "training.train_iters=4",
+                                "training.save=null", NULL};
     const lt_run_result r = lt_run(*state, dir, &(lt_run_opts){.file_bytes = 500}, args);
     assert_exit(r, 0);
     assert_text_contains(r.out, " iteration        4/       4 |");
@@ -327,13 +326,14 @@ static void a_cut_checkpoint_is_named(void **state)
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         size_t n = 0;
         const char *dir = lt_place(*state, &(lt_place_opts){0});
-        const lt_run_result first = lt_lathe(*state, dir, "train", "train.yaml", STEPS(2));
+        const lt_run_result first =
+            lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=2");
         assert_exit(first, 0);
         const char *path = lt_test_path(*state, dir, cuts[i].file);
         const char *bytes = lt_test_read(*state, path, &n);
         lt_test_write(path, bytes, cuts[i].keep);
-        const lt_run_result r =
-            lt_lathe(*state, dir, "train", "train.yaml", STEPS(4), "training.load=out");
+        const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml",
+                                         "training.train_iters=4", "training.load=out");
         assert_exit(r, 3);
         assert_text_contains(r.err, cuts[i].file);
         assert_int_equal(count_lines(r.err, "error: "), 1);
@@ -363,7 +363,7 @@ static void a_record_that_fails_late_keeps_what_was_trained(void **state)
     lt_test_write(path, png, n - 30);
     lt_place_edit(*state, dir, LT_PLACE_DATA, "\"p2.png\", \"p3.png\"", "\"p2.png\", \"late.png\"");
     const lt_run_result r =
-        lt_lathe(*state, dir, "train", "train.yaml", STEPS(9),
+        lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=9",
                  "data.dataloader_param.shuffle=false", "training.gradient_accumulation_steps=1");
     assert_exit(r, 3);
     assert_text_contains(r.err, "late.png");

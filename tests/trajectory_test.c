@@ -63,7 +63,7 @@ static double plain_loss(world *w, const lt_batch_view *v)
     const int64_t vocab = w->model->vocab;
     double loss = 0.0;
     for (int64_t t = 0; t < v->extents.n[LT_EXT_TARGETS]; t++) {
-        double most = -INFINITY, sum = 0.0;
+        double most = -HUGE_VAL, sum = 0.0;
         for (int64_t k = 0; k < vocab; k++)
             most = fmax(most, lt_load(&z, t * vocab + k));
         for (int64_t k = 0; k < vocab; k++)

@@ -81,10 +81,11 @@ static void put_status(void *ctx, const lt_train_status *s)
 // The message, and the exit code of an interruption.
 static lt_status stopped(const lt_config *cfg, const lt_train_summary *done)
 {
-    if (done->saved[0])
+    if (done->saved[0]) {
         return LT_FAIL(LT_ERR_CANCELLED,
                        "stopped after step %lld, saved %s; training.load=%s goes on from there",
                        (long long)done->iterations, done->saved, cfg->training.save);
+    }
     if (isnan(done->last_loss))
         return LT_FAIL(LT_ERR_CANCELLED, "stopped before the first step; there is nothing to save");
     return LT_FAIL(LT_ERR_CANCELLED,
@@ -101,12 +102,13 @@ static lt_status train(const lt_config *cfg, const lt_log *log)
     const lt_status st = lt_train(cfg, &sinks, &done);
     clear_bar(&view);
     LT_TRY(st);
-    if (!isnan(done.last_loss))
+    if (!isnan(done.last_loss)) {
         LT_NOTE(
             log, "train",
             "%lld steps; loss %.4f at first, %.4f at last; see %s/metrics.jsonl and %s/loss.svg",
             (long long)done.iterations, done.first_loss, done.last_loss, done.run_dir,
             done.run_dir);
+    }
     return done.stopped ? stopped(cfg, &done) : LT_OK;
 }
 

@@ -51,10 +51,11 @@ static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
     const char *named = c ? c->model.model_name_or_path : NULL;
     const char *load = opts->folder ? opts->folder : c->training.load;
     const bool random = c && c->lathe.init == LT_CFG_INIT_RANDOM;
-    if (!load && !named)
+    if (!load && !named) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "model.model_name_or_path is not set: it names the Hugging Face folder of the model");
+    }
     if (!load && named && !random && (opts->weights || lt_hf_has_weights(named)))
         load = named;
     if (load && !(random && load == named))
@@ -91,11 +92,12 @@ static lt_status freeze(lt_engine *e)
     int64_t dead = 0;
     for (int64_t i = 0; i < f->n; i++)
         dead += hits[i] == 0;
-    if (f->n > 0 && dead == f->n)
+    if (f->n > 0 && dead == f->n) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: model.freeze: no module of the model matches, so nothing would be "
                        "frozen (first pattern: %s)",
                        lt_config_where(e->cfg, "model.freeze").s, f->items[0]);
+    }
     for (int64_t i = 0; i < f->n; i++)
         if (hits[i] == 0)
             LT_NOTE(e->log, "model", "model.freeze: pattern %s matches no module", f->items[i]);
@@ -125,11 +127,12 @@ static lt_status choose_policies(lt_engine *e)
     const lt_texts *plan = &e->cfg->features.recompute_plan.apply_modules;
     lt_vec paths = LT_VEC_OF(const char *);
     lt_status st = lt_model_modules(e->model, &paths);
-    if (st == LT_OK && plan->n == 0)
+    if (st == LT_OK && plan->n == 0) {
         st = LT_FAIL(LT_ERR_CONFIG,
                      "%s: features.recompute: it is on, but features.recompute_plan.apply_modules "
                      "names no module",
                      lt_config_where(e->cfg, "features.recompute").s);
+    }
     if (st == LT_OK)
         st = lt_patterns_check_use("features.recompute_plan.apply_modules", plan->items, plan->n,
                                    paths.data, paths.n, e->log);

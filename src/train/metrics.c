@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "ckpt/publish.h"
 #include "train/curve.h"
 
 #include <jansson.h>
@@ -59,6 +60,8 @@ static lt_status open_file(lt_metrics *m, const char *dir, int64_t iteration)
 {
     LT_TRY(lt_arena_create(&m->arena, "metrics"));
     LT_TRY(lt_dir_make(dir));
+    LT_TRY(lt_publish_clean(dir, "metrics.jsonl.", NULL)); // what a killed run left
+    LT_TRY(lt_publish_clean(dir, "loss.svg.", NULL));
     LT_TRY(lt_path_join(m->arena, dir, "metrics.jsonl", &m->path));
     LT_TRY(lt_path_join(m->arena, dir, "loss.svg", &m->picture));
     LT_TRY(keep_earlier(m, iteration));

@@ -29,7 +29,7 @@ static lt_status time_products(lt_device *device, lt_dtype dtype, int64_t side,
                        .a = memory,
                        .b = memory + bytes,
                        .c = memory + 2 * bytes};
-    *seconds = INFINITY;
+    *seconds = HUGE_VAL;
     for (int i = 0; i < TRIES; i++) {
         const double begin = lt_clock_now();
         LT_TRY(lt_cpu_gemm(device->pool, &g));
@@ -58,7 +58,7 @@ lt_status lt_matmul_rate(lt_device *device, lt_dtype dtype, double *out)
 {
     double seconds = 0.0;
     int64_t side = FIRST_SIDE / 2;
-    *out = NAN;
+    *out = (double)NAN;
     if (device->backend != LT_CPU || dtype == LT_F64)
         return LT_OK;
     while (side < LAST_SIDE && seconds < enough_s) {

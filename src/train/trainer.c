@@ -93,12 +93,13 @@ static lt_status set_schedule(trainer *t)
     int64_t steps = c->train_iters;
     if (c->train_epochs != LT_CFG_NONE) {
         steps = c->train_epochs * (lt_dataset_rows(lt_source_dataset(t->source)) / t->global_batch);
-        if (steps == 0)
+        if (steps == 0) {
             return LT_FAIL(
                 LT_ERR_CONFIG,
                 "training.train_epochs: %lld samples are fewer than one global batch of %lld",
                 (long long)lt_dataset_rows(lt_source_dataset(t->source)),
                 (long long)t->global_batch);
+        }
     }
     static const lt_decay decays[] = {[LT_CFG_CONSTANT] = LT_DECAY_CONSTANT,
                                       [LT_CFG_LINEAR] = LT_DECAY_LINEAR,
@@ -433,7 +434,7 @@ static lt_status loop(trainer *t)
 
 lt_status lt_train(const lt_config *cfg, const lt_train_sinks *sinks, lt_train_summary *out)
 {
-    *out = (lt_train_summary){.first_loss = NAN, .last_loss = NAN};
+    *out = (lt_train_summary){.first_loss = (double)NAN, .last_loss = (double)NAN};
     trainer t = {.cfg = cfg, .sinks = sinks, .log = sinks->log, .out = out};
     lt_status st = open_run(&t);
     if (st == LT_OK)

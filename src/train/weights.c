@@ -46,15 +46,16 @@ static lt_status list_unused(lt_engine *e)
     if (st == LT_OK && names.n > MAX_LISTED)
         st = lt_buf_printf(&text, " and %lld more", (long long)(names.n - MAX_LISTED));
     if (st == LT_OK && names.n > 0) {
-        if (e->cfg && e->cfg->training.load_strict)
+        if (e->cfg && e->cfg->training.load_strict) {
             st = LT_FAIL(
                 LT_ERR_FORMAT,
                 "%s holds %lld tensors that the model has no use for (training.load_strict): %s",
                 lt_hf_dir(e->run->weights), (long long)names.n, text.data);
-        else
+        } else {
             LT_NOTE(e->log, "weights",
                     "%lld tensors of %s are not used; they are kept and saved as they are: %s",
                     (long long)names.n, lt_hf_dir(e->run->weights), text.data);
+        }
     }
     lt_vec_deinit(&names);
     lt_buf_deinit(&text);
@@ -194,7 +195,7 @@ static lt_status weight_item(lt_engine *e, lt_arena *arena, int32_t param, lt_hf
 
 static lt_status state_items(lt_engine *e, lt_arena *arena, lt_vec *items)
 {
-    for (int32_t i = 0; i < e->model->n_params; i++)
+    for (int32_t i = 0; i < e->model->n_params; i++) {
         for (int k = 0; e->model->params[i].trainable && k < N_STATE_ROWS; k++) {
             const lt_param *p = &e->model->params[i];
             if (state_rows[k].optimizer && e->cfg->training.no_save_optim)
@@ -206,6 +207,7 @@ static lt_status state_items(lt_engine *e, lt_arena *arena, lt_vec *items)
                                      fetch_state, ctx, &item));
             LT_TRY(lt_vec_push(items, &item));
         }
+    }
     return LT_OK;
 }
 
@@ -220,12 +222,14 @@ static lt_status check_finite(lt_engine *e)
         for (int64_t i = 0; st == LT_OK && e->model->params[p].trainable && i < n; i += PIECE) {
             const int64_t len = lt_min_i64(PIECE, n - i);
             st = lt_exec_read(e->exec, p, LT_STATE_VALUE, i, len, LT_F32, memory);
-            for (int64_t k = 0; st == LT_OK && k < len; k++)
-                if (!isfinite(x[k]))
+            for (int64_t k = 0; st == LT_OK && k < len; k++) {
+                if (!isfinite(x[k])) {
                     st = LT_FAIL(
                         LT_ERR_NUMERIC,
                         "weight %s[%lld] is %g: nothing is saved over the last good checkpoint",
                         e->model->params[p].name, (long long)(i + k), (double)x[k]);
+                }
+            }
         }
     }
     lt_mem_free(memory);

@@ -182,10 +182,12 @@ double lt_run_metric(const char *metrics, int64_t iteration, const char *key)
     (void)snprintf(name, sizeof name, "\"%s\": ", key);
     const char *line = strstr(metrics, step);
     const char *at = line ? strstr(line, name) : NULL;
-    if (!at || at > line + strcspn(line, "\n"))
-        fail_msg("metrics.jsonl has no %s for step %lld", key, (long long)iteration);
-    at += strlen(name);
-    return strncmp(at, "null", 4) == 0 ? (double)NAN : strtod(at, NULL);
+    if (line && at && at < line + strcspn(line, "\n")) {
+        at += strlen(name);
+        return strncmp(at, "null", 4) == 0 ? (double)NAN : strtod(at, NULL);
+    }
+    fail_msg("metrics.jsonl has no %s for step %lld", key, (long long)iteration);
+    return 0.0;
 }
 
 void lt_run_same_file(void *state, const char *a, const char *b)
@@ -220,13 +222,14 @@ void lt_run_same_steps(void *state, const char *a, const char *b, int64_t first,
     static const char *const keys[] = {"loss",   "grad_norm", "lr",     "consumed_samples",
                                        "tokens", "targets",   "patches"};
     const char *x = lt_run_metrics(state, a), *y = lt_run_metrics(state, b);
-    for (int64_t step = first; step <= last; step++)
+    for (int64_t step = first; step <= last; step++) {
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             const double u = lt_run_metric(x, step, keys[k]), v = lt_run_metric(y, step, keys[k]);
             if (u != v)
                 fail_msg("step %lld: %s is %.17g in %s and %.17g in %s", (long long)step, keys[k],
                          u, a, v, b);
         }
+    }
 }
 
 bool lt_run_sanitized(void)

@@ -59,13 +59,14 @@ void lt_place_png(void *state, const char *path, int width, int height, int seed
 {
     const size_t row = 1 + 3 * (size_t)width;
     unsigned char *raw = lt_test_take(state, row * (size_t)height);
-    for (int y = 0; y < height; y++)
+    for (int y = 0; y < height; y++) {
         for (int x = 0; x < width; x++) {
             unsigned char *p = raw + (size_t)y * row + 1 + 3 * (size_t)x;
             p[0] = (unsigned char)(x * 3 + seed * 40);
             p[1] = (unsigned char)(y * 2 + seed * 70);
             p[2] = (unsigned char)(x + y + seed * 110);
         }
+    }
     uLongf n = compressBound((uLong)(row * (size_t)height));
     unsigned char *packed = lt_test_take(state, n), head[13] = {[8] = 8, [9] = 2};
     assert_int_equal(compress(packed, &n, raw, (uLong)(row * (size_t)height)), Z_OK);
@@ -115,11 +116,12 @@ static void write_tokenizer(void *state, const char *dir)
 {
     lt_buf json = {0};
     assert_ok(lt_buf_text(&json, "{\"version\": \"1.0\", \"added_tokens\": ["));
-    for (int i = 0; i < (int)(sizeof added / sizeof *added); i++)
+    for (int i = 0; i < (int)(sizeof added / sizeof *added); i++) {
         assert_ok(lt_buf_printf(&json,
                                 "%s{\"id\": %d, \"content\": \"%s\", \"single_word\": false, "
                                 "\"normalized\": false, \"special\": true}",
                                 i ? ", " : "", FIRST_ADDED + i, added[i]));
+    }
     assert_ok(lt_buf_text(
         &json,
         "], \"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "
@@ -218,10 +220,11 @@ static void write_index(void *state, const char *dir, const lt_vec *items, int f
         bytes += LT_AT(items, lt_st_item, i).tensor.bytes;
     assert_ok(
         lt_buf_printf(&json, "{\"metadata\": {\"total_size\": %zu}, \"weight_map\": {", bytes));
-    for (int64_t i = 0; i < items->n; i++)
+    for (int64_t i = 0; i < items->n; i++) {
         assert_ok(lt_buf_printf(&json, "%s\"%s\": \"model-%05d-of-%05d.safetensors\"",
                                 i ? ",\n" : "\n", LT_AT(items, lt_st_item, i).tensor.name,
                                 (int)(i * files / items->n) + 1, files));
+    }
     assert_ok(lt_buf_text(&json, "}}\n"));
     lt_test_write(lt_test_path(state, dir, "model.safetensors.index.json"), json.data, json.len);
     lt_buf_deinit(&json);
@@ -233,7 +236,7 @@ static void write_files(void *state, const char *dir, const lt_vec *items, int f
     for (int f = 0, at = 0; f < files; f++) {
         char name[64];
         int n = 0;
-        while (at + n < items->n && (int)((at + n) * files / items->n) == f)
+        while (at + n < items->n && (int64_t)(at + n) * files / items->n == f)
             n++;
         (void)snprintf(name, sizeof name, "model-%05d-of-%05d.safetensors", f + 1, files);
         assert_ok(lt_st_write(lt_test_path(state, dir, files > 1 ? name : "model.safetensors"),
@@ -328,7 +331,7 @@ const char *lt_place(void *state, const lt_place_opts *opts)
     if (!opts->random)
         write_weights(state, model, opts);
     for (int i = 0; i < LT_PLACE_PICTURE_COUNT; i++) {
-        char name[16];
+        char name[32];
         (void)snprintf(name, sizeof name, "p%d.png", i);
         lt_place_png(state, lt_test_path(state, pictures, name), sizes[i][0], sizes[i][1], i);
     }
