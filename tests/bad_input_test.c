@@ -203,6 +203,8 @@ static const bad_case config_cases[] = {
     {"no such file", "train.yaml", .exit_code = 3, .says = {"train.yaml"}},
     {"a freeze list that matches nothing", .extra = {"model.freeze=[model.vision]"}, .exit_code = 2,
      .says = {"model.freeze", "model.vision"}},
+    {"nothing left to train", .extra = {"model.freeze=['model*', lm_head]"}, .exit_code = 2,
+     .says = {"model.freeze", "nothing is left to train"}},
     {"a save folder that cannot be", .extra = {"training.save=train.yaml/out"}, .exit_code = 4,
      .says = {"train.yaml/out"}},
     {"a save folder that cannot be, with metrics elsewhere",

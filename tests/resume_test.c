@@ -146,6 +146,17 @@ static void without_moments_a_resume_is_a_fresh_optimizer(void **state)
                      sub(state, dir, "new/iter_0000002/model.safetensors"));
 }
 
+static void a_run_that_is_done_changes_nothing(void **state)
+{
+    const char *dir = unbroken(state, "lathe.dtype=f32");
+    const char *before = lt_place_read(*state, dir, "out/metrics.jsonl");
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", STEPS, LOAD);
+    assert_exit(r, 0);
+    assert_text_contains(r.err, "nothing is left to be done after step 8");
+    assert_null(strstr(r.out, "Saved checkpoint"));
+    assert_text_equal(lt_place_read(*state, dir, "out/metrics.jsonl"), before);
+}
+
 static void a_checkpoint_without_moments_says_so(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){0});
@@ -165,4 +176,5 @@ LT_TEST_MAIN(LT_TEST(a_killed_run_goes_on_with_the_same_bits_in_f32),
              LT_TEST(a_run_killed_at_any_moment_can_go_on), LT_TEST(ctrl_c_saves_and_stops),
              LT_TEST(a_resumed_run_may_save_elsewhere),
              LT_TEST(without_moments_a_resume_is_a_fresh_optimizer),
+             LT_TEST(a_run_that_is_done_changes_nothing),
              LT_TEST(a_checkpoint_without_moments_says_so))

@@ -109,6 +109,9 @@ static lt_status train(const lt_config *cfg, const lt_log *log)
             (long long)done.iterations, done.first_loss, done.last_loss, done.run_dir,
             done.run_dir);
     }
+    if (isnan(done.last_loss) && !done.stopped)
+        LT_NOTE(log, "train", "nothing is left to be done after step %lld",
+                (long long)done.iterations);
     return done.stopped ? stopped(cfg, &done) : LT_OK;
 }
 

@@ -141,6 +141,7 @@ static lt_status open_run(trainer *t)
     LT_TRY(lt_engine_start(t->engine, &o));
     LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
     t->began_at = t->progress.iteration;
+    t->out->iterations = t->progress.iteration;
     t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
     LT_TRY(open_loader(t));
     LT_TRY(set_schedule(t));

@@ -13,7 +13,7 @@ static lt_tensor targets_below(void **state, int n, int vocab)
     return lt_test_i32(*state, shape, v);
 }
 
-static void agree(void **state, int n, int width, int vocab, int64_t chunk)
+static void agree_at(void **state, int n, int width, int vocab, int64_t chunk, double scale)
 {
     const lt_linear_cross_entropy_attr attr = {.chunk = chunk};
     char h[32], w[32], k[32];
@@ -21,7 +21,7 @@ static void agree(void **state, int n, int width, int vocab, int64_t chunk)
     (void)snprintf(w, sizeof w, "%dx%d", vocab, width);
     (void)snprintf(k, sizeof k, "%d", n);
     const lt_tensor in[] = {
-        lt_test_random(*state, h, 1), lt_test_random_of(*state, LT_F32, w, 2, 0.4),
+        lt_test_random(*state, h, 1), lt_test_random_of(*state, LT_F32, w, 2, scale),
         targets_below(state, n, vocab), lt_test_random_of(*state, LT_F32, k, 3, 0.3)};
     lt_test_cpu_agrees(
         *state, &(lt_cpu_check){
@@ -34,6 +34,19 @@ static void agree(void **state, int n, int width, int vocab, int64_t chunk)
                     .no_upstream = LT_OUT(0),
                     .tol = 4e-6,
                     .tol_bf16 = 0.02}); // a logit that rounds the other way moves its delta by 2^-7
+}
+
+static void agree(void **state, int n, int width, int vocab, int64_t chunk)
+{
+    agree_at(state, n, width, vocab, chunk, 0.4);
+}
+
+// BR-42: losses of 12 and far more, where a softmax without its maximum overflows.
+static void large_logits_agree_with_the_reference(void **state)
+{
+    agree_at(state, 2, 4, 20011, 1, 1);
+    agree_at(state, 5, 8, 97, 2, 10);
+    agree_at(state, 5, 8, 97, 2, 200);
 }
 
 static void loss_and_gradients_agree_with_the_reference(void **state)
@@ -76,5 +89,6 @@ static void a_target_outside_the_vocabulary_is_refused(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(loss_and_gradients_agree_with_the_reference),
+             LT_TEST(large_logits_agree_with_the_reference),
              LT_TEST(a_loss_near_zero_keeps_its_digits),
              LT_TEST(a_target_outside_the_vocabulary_is_refused))
