@@ -69,7 +69,8 @@ static void compare(const run *r, const lt_tensor *got, const lt_tensor *want, c
 
 static void same_bits(const run *r, const lt_tensor *a, const lt_tensor *b, int i, lt_isa isa)
 {
-    if (lt_n_elems(a) == 0 || memcmp(a->data, b->data, lt_tensor_bytes(a)) == 0)
+    const size_t bytes = lt_tensor_bytes(a);
+    if (bytes == 0 || (a->data && b->data && memcmp(a->data, b->data, bytes) == 0))
         return;
     fail_msg("%s in %s (%s), %s: tensor %d has other bits on more threads", r->check->def->name,
              lt_dtype_name(r->dtype), lt_isa_name(isa), r->what, i);
@@ -83,7 +84,7 @@ static void forward(run *r)
         return;
     for (int isa = 0; isa <= (int)lt_cpu_isa(); isa++) {
         lt_cpu_state cpu = {.isa = (lt_isa)isa};
-        lt_tensor first[LT_MAX_OUT];
+        lt_tensor first[LT_MAX_OUT] = {{0}};
         for (int p = 0; p < N_POOLS; p++) {
             const lt_test_column column = {.backend = LT_CPU, .pool = r->pool[p], .impl = &cpu};
             lt_tensor out[LT_MAX_OUT];
@@ -134,7 +135,7 @@ static void backward_once(run *r, const lt_test_column *column, const lt_tensor 
 static void backward(run *r, const lt_tensor *dout, uint32_t asked, uint32_t add, const char *what)
 {
     const lt_cpu_check *c = r->check;
-    lt_tensor want[LT_MAX_IN], want_out[LT_MAX_OUT], first[LT_MAX_IN];
+    lt_tensor want[LT_MAX_IN], want_out[LT_MAX_OUT], first[LT_MAX_IN] = {{0}};
     r->what = what;
     backward_once(r, &ref, dout, asked, add, want_out, want);
     for (int isa = 0; isa <= (int)lt_cpu_isa(); isa++) {
@@ -168,11 +169,12 @@ static void all_backwards(run *r)
         all |= has_grad(r, i) ? LT_IN(i) : 0;
     backward(r, r->dout, all, 0, "backward over garbage");
     backward(r, r->dout, all, all, "backward with add bits");
-    for (int i = 0; i < c->def->n_in; i++)
+    for (int i = 0; i < c->def->n_in; i++) {
         if (all & LT_IN(i)) {
             backward(r, r->dout, LT_IN(i), 0, "one gradient alone");
             backward(r, r->dout, all, LT_IN(i), "one add bit alone");
         }
+    }
     for (int i = 0; i < c->def->n_out; i++) {
         lt_tensor dout[LT_MAX_OUT];
         memcpy(dout, r->dout, sizeof dout);

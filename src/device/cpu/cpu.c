@@ -29,7 +29,7 @@ static lt_status alloc(lt_device *d, size_t bytes, const char *name, void **out)
     void *base = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return LT_FAIL(LT_ERR_MEMORY, "out of memory: %s wanted %zu bytes (%s)", name, bytes,
-                       strerror(errno));
+                       lt_errno_text(errno));
     if (bytes >= HUGE_FROM)
         (void)madvise(base, total, MADV_HUGEPAGE); // a hint; small pages do as well
     ((block_head *)base)->mapped_bytes = total;

@@ -29,17 +29,19 @@ static bool is_fast_dtype(lt_dtype t)
 static lt_status check(const lt_gemm *g)
 {
     if (!is_fast_dtype(g->ab_dtype) || !is_fast_dtype(g->c_dtype) ||
-        (g->bias && !lt_dtype_is_float(g->bias_dtype)))
+        (g->bias && !lt_dtype_is_float(g->bias_dtype))) {
         return LT_FAIL(
             LT_ERR_DTYPE, "a matrix product on the CPU takes f32 and bf16, got %s times %s into %s",
             lt_dtype_name(g->ab_dtype), lt_dtype_name(g->ab_dtype), lt_dtype_name(g->c_dtype));
+    }
     if (g->m < 0 || g->n < 0 || g->k < 0 || g->lda < (g->trans_a ? g->m : g->k) ||
-        g->ldb < (g->trans_b ? g->k : g->n) || g->ldc < g->n)
+        g->ldb < (g->trans_b ? g->k : g->n) || g->ldc < g->n) {
         return LT_FAIL(
             LT_ERR_SHAPE,
             "a matrix product of m %lld, n %lld, k %lld got row strides %lld, %lld, %lld",
             (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->lda, (long long)g->ldb,
             (long long)g->ldc);
+    }
     return LT_OK;
 }
 

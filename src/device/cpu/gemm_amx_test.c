@@ -25,22 +25,23 @@ static void store(int t, void *p, size_t line)
 static float number(int t, int row, int i)
 {
     uint16_t v;
-    memcpy(&v, &tiles[t].row[row][2 * i], sizeof v);
+    memcpy(&v, &tiles[t].row[row][2 * (size_t)i], sizeof v);
     return lt_bf16_to_f32(v);
 }
 
 // As the instruction manual has it: c[m][n] += a[m][2k] b[k][2n] + a[m][2k+1] b[k][2n+1]
 static void multiply(int c, int a, int b)
 {
-    for (int m = 0; m < ROWS; m++)
+    for (int m = 0; m < ROWS; m++) {
         for (int n = 0; n < ROWS; n++) {
             float sum;
-            memcpy(&sum, &tiles[c].row[m][4 * n], sizeof sum);
+            memcpy(&sum, &tiles[c].row[m][4 * (size_t)n], sizeof sum);
             for (int k = 0; k < ROWS; k++)
                 sum += number(a, m, 2 * k) * number(b, k, 2 * n) +
                        number(a, m, 2 * k + 1) * number(b, k, 2 * n + 1);
-            memcpy(&tiles[c].row[m][4 * n], &sum, sizeof sum);
+            memcpy(&tiles[c].row[m][4 * (size_t)n], &sum, sizeof sum);
         }
+    }
 }
 
 #define TILE_ZERO(t) memset(&tiles[t], 0, sizeof tiles[t])
@@ -85,56 +86,58 @@ static uint16_t *random_bf16(void **state, int64_t n, uint32_t seed)
     return v;
 }
 
+// A product by the emulated tiles, held against the sum in double.
+static void check(void **state, int64_t m, int64_t n, int64_t k, unsigned bits)
+{
+    lt_gemm g = {.m = m, .n = n, .k = k, .ldc = n, .ab_dtype = LT_BF16, .c_dtype = LT_F32};
+    g.trans_a = bits & 1;
+    g.trans_b = bits & 2;
+    g.accumulate = bits & 4;
+    g.lda = (g.trans_a ? m : k) + 1;
+    g.ldb = (g.trans_b ? k : n) + 3;
+    const uint16_t *a = random_bf16(state, g.lda * (g.trans_a ? k : m), bits);
+    const uint16_t *b = random_bf16(state, g.ldb * (g.trans_b ? n : k), bits + 9);
+    float *c = lt_test_take(*state, (size_t)(m * n) * sizeof(float));
+    for (int64_t i = 0; i < m * n; i++)
+        c[i] = 0.5F;
+    g.a = a;
+    g.b = b;
+    g.c = c;
+    assert_ok(lt_gemm_by_core(NULL, &g, &core));
+    for (int64_t i = 0; i < m * n; i++) {
+        double want = g.accumulate ? 0.5 : 0.0, size = 1.0;
+        for (int64_t p = 0; p < k; p++) {
+            const int64_t row = i / n, col = i % n;
+            const double x =
+                (double)lt_bf16_to_f32(a[g.trans_a ? p * g.lda + row : row * g.lda + p]);
+            const double y =
+                (double)lt_bf16_to_f32(b[g.trans_b ? col * g.ldb + p : p * g.ldb + col]);
+            want += x * y;
+            size += fabs(x * y);
+        }
+        assert_near((double)c[i], want, size * 1e-6);
+    }
+}
+
 static void products_of_all_transpositions_are_near_the_sum_in_double(void **state)
 {
     static const int64_t sizes[][3] = {
         {1, 1, 1}, {33, 31, 34}, {40, 300, 33}, {130, 17, 200}, {32, 32, 32}};
     if (lt_cpu_isa() < LT_ISA_AVX2)
         skip(); // the packing needs AVX2
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (unsigned bits = 0; bits < 8; bits++) {
-            const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
-            lt_gemm g = {.m = m,
-                         .n = n,
-                         .k = k,
-                         .ldc = n,
-                         .trans_a = bits & 1,
-                         .trans_b = bits & 2,
-                         .accumulate = bits & 4};
-            g.ab_dtype = LT_BF16;
-            g.c_dtype = LT_F32;
-            g.lda = (g.trans_a ? m : k) + 1;
-            g.ldb = (g.trans_b ? k : n) + 3;
-            const uint16_t *a = random_bf16(state, g.lda * (g.trans_a ? k : m), bits),
-                           *b = random_bf16(state, g.ldb * (g.trans_b ? n : k), bits + 9);
-            float *c = lt_test_take(*state, (size_t)(m * n) * sizeof(float));
-            for (int64_t i = 0; i < m * n; i++)
-                c[i] = 0.5F;
-            g.a = a;
-            g.b = b;
-            g.c = c;
-            assert_ok(lt_gemm_by_core(NULL, &g, &core));
-            for (int64_t i = 0; i < m; i++)
-                for (int64_t j = 0; j < n; j++) {
-                    double want = g.accumulate ? 0.5 : 0.0, size = 1.0;
-                    for (int64_t p = 0; p < k; p++) {
-                        const double x =
-                            (double)lt_bf16_to_f32(a[g.trans_a ? p * g.lda + i : i * g.lda + p]) *
-                            (double)lt_bf16_to_f32(b[g.trans_b ? j * g.ldb + p : p * g.ldb + j]);
-                        want += x;
-                        size += fabs(x);
-                    }
-                    assert_near((double)c[i * n + j], want, size * 1e-6);
-                }
-        }
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (unsigned bits = 0; bits < 8; bits++)
+            check(state, sizes[s][0], sizes[s][1], sizes[s][2], bits);
+    }
 }
 
 // What attention packs: f32 numbers, narrowed on the way.
 static void numbers_in_f32_are_narrowed_while_they_are_packed(void **state)
 {
     enum { N = 37, K = 45 };
-    float *src = lt_test_take(*state, N * K * sizeof(float));
-    uint16_t *narrow = lt_test_take(*state, N * K * sizeof(uint16_t));
+    const size_t n = (size_t)N * K;
+    float *src = lt_test_take(*state, n * sizeof(float));
+    uint16_t *narrow = lt_test_take(*state, n * sizeof(uint16_t));
     const size_t bytes = (size_t)lt_gemm_panels(&core, WIDE, N, K) * sizeof(uint16_t);
     if (lt_cpu_isa() < LT_ISA_AVX2)
         skip();

@@ -75,11 +75,13 @@ static void multiply_tile(const block *t, int64_t row, int64_t rows, int64_t col
         const int64_t kc = lt_min_i64(t->core->kc, t->k - p), room = lt_round_up(kc, core->kr);
         const char *a = t->a + group_at(t, row) + block_at(t, p, rows, mr);
         const char *b = t->b + group_at(t, col) + block_at(t, p, cols, nr);
-        for (int64_t j = 0; j < cols; j += nr)
-            for (int64_t i = 0; i < rows; i += mr)
+        for (int64_t j = 0; j < cols; j += nr) {
+            for (int64_t i = 0; i < rows; i += mr) {
                 core->micro(kc, a + (size_t)(i * room) * core->elem,
                             b + (size_t)(j * room) * core->elem, sums + i * stride_of(t) + j,
                             stride_of(t), p > 0);
+            }
+        }
     }
 }
 

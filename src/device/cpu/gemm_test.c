@@ -27,7 +27,8 @@ static bool multiply(int way, lt_pool *pool, const lt_gemm *g)
 
 static double element(const void *p, lt_dtype dtype, int64_t i)
 {
-    const lt_tensor t = {.data = (void *)(uintptr_t)p, .dtype = dtype};
+    lt_tensor t = {.dtype = dtype};
+    memcpy(&t.data, &p, sizeof p);
     return lt_load(&t, i);
 }
 
@@ -131,10 +132,11 @@ static void check(const problem *p, int way, const void *c)
             const double want = p->want[i * g->n + j], got = element(c, g->c_dtype, i * g->ldc + j);
             const double tol = p->size[i * g->n + j] * 1e-6 +
                                (g->c_dtype == LT_BF16 ? fabs(want) * 0.0041 + 1e-3 : 0);
-            if (!(fabs(got - want) <= tol))
+            if (!(fabs(got - want) <= tol)) {
                 fail_msg("way %d, %lldx%lldx%lld at (%lld, %lld): got %.9g, want %.9g", way,
                          (long long)g->m, (long long)g->n, (long long)g->k, (long long)i,
                          (long long)j, got, want);
+            }
         }
         for (int64_t j = g->n; j < g->ldc; j++)
             assert_true(element(c, g->c_dtype, i * g->ldc + j) ==
@@ -149,7 +151,7 @@ static void every_kind_of_product_is_near_the_sum_in_double(void **state)
                                        {20, 300, 33}, {110, 17, 300}, {7, 9, 1000}};
     lt_pool *pool;
     assert_ok(lt_pool_create(2, &pool));
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (unsigned bits = 0; bits < 128; bits += s < 4 ? 1 : 5) {
             problem p = make_problem(state, sizes[s][0], sizes[s][1], sizes[s][2], bits,
                                      (uint32_t)(s * 128 + bits));
@@ -161,6 +163,7 @@ static void every_kind_of_product_is_near_the_sum_in_double(void **state)
             }
             lt_arena_reset(*state);
         }
+    }
     lt_pool_destroy(pool);
 }
 
@@ -209,13 +212,14 @@ static void check_some(void **state, int64_t m, int64_t n, int64_t k, unsigned b
     const problem p = make_problem(state, m, n, k, bits, 11);
     for (int way = 0; way < N_WAYS; way++) {
         const void *c = run(state, &p, way, NULL);
-        for (int64_t i = 0; c && i < p.g.m; i += 29)
+        for (int64_t i = 0; c && i < p.g.m; i += 29) {
             for (int64_t j = i % 7; j < p.g.n; j += 37) {
                 double size;
                 const double want = exact(&p, i, j, &size);
                 const double tol = size * 1e-6 + (bits & 16 ? fabs(want) * 0.0041 + 1e-3 : 0);
                 assert_near(element(c, p.g.c_dtype, i * p.g.ldc + j), want, tol);
             }
+        }
     }
 }
 
@@ -259,7 +263,9 @@ static void a_nan_reaches_its_row_and_no_other(void **state)
 {
     for (int way = 0; way < N_WAYS; way++) {
         problem p = make_problem(state, 40, 20, 30, 2, 3);
-        ((float *)(uintptr_t)p.g.a)[7 * p.g.lda + 29] = NAN;
+        float *a;
+        memcpy(&a, &p.g.a, sizeof a);
+        a[7 * p.g.lda + 29] = NAN;
         const float *c = run(state, &p, way, NULL);
         for (int64_t i = 0; c && i < p.g.m; i++)
             for (int64_t j = 0; j < p.g.n; j++)

@@ -69,9 +69,10 @@ static lt_status fail(dnnl_status_t st, const char *what)
 static void forget(product *p)
 {
     dnnl_primitive_destroy(p->multiply);
-    dnnl_memory_t memory[] = {p->a, p->b, p->c, p->bias};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        dnnl_memory_destroy(memory[i]);
+    dnnl_memory_destroy(p->a);
+    dnnl_memory_destroy(p->b);
+    dnnl_memory_destroy(p->c);
+    dnnl_memory_destroy(p->bias);
     memset(p, 0, sizeof *p);
 }
 
@@ -252,11 +253,12 @@ static lt_status find_product(const shape *s, library **lib, product **out)
 {
     LT_TRY(my_library(lib));
     library *l = *lib;
-    for (int i = 0; i < N_CACHED; i++)
+    for (int i = 0; i < N_CACHED; i++) {
         if (l->products[i].known && same_shape(&l->products[i].key, s)) {
             *out = &l->products[i];
             return LT_OK;
         }
+    }
     product *p = &l->products[l->next];
     l->next = (l->next + 1) % N_CACHED;
     forget(p);
@@ -294,7 +296,9 @@ static shape shape_of(const lt_gemm *g, int64_t tile)
 
 static void point(dnnl_memory_t memory, const void *data)
 {
-    (void)dnnl_memory_set_data_handle(memory, (void *)(uintptr_t)data); // fails for no CPU memory
+    void *handle; // the library takes inputs and outputs alike
+    memcpy(&handle, &data, sizeof handle);
+    (void)dnnl_memory_set_data_handle(memory, handle); // fails for no CPU memory
 }
 
 static lt_status execute(const library *lib, const product *p, const void *a, const void *b,
@@ -323,10 +327,11 @@ static lt_status pad_a(const lt_gemm *g, const shape *s, int64_t row, int64_t ro
     void *memory;
     LT_TRY(lt_thread_scratch(LT_SCRATCH_PAD_A, (size_t)(all_lines * s->lda) * elem, &memory));
     memset(memory, 0, (size_t)(all_lines * s->lda) * elem);
-    for (int64_t i = 0; i < lines; i++)
+    for (int64_t i = 0; i < lines; i++) {
         memcpy((char *)memory + (size_t)(i * s->lda) * elem,
                at(g->a, g->ab_dtype, g->trans_a ? i * g->lda + row : (row + i) * g->lda),
                (size_t)width * elem);
+    }
     *out = memory;
     return LT_OK;
 }

@@ -25,10 +25,11 @@ static lt_status map_block(size_t bytes, void **out)
 {
     const size_t room = bytes + HUGE_PAGE;
     char *base = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
+    if (base == MAP_FAILED) {
         return LT_FAIL(LT_ERR_MEMORY,
                        "out of memory: a thread's scratch memory wanted %zu bytes (%s)", bytes,
-                       strerror(errno));
+                       lt_errno_text(errno));
+    }
     const size_t before = (HUGE_PAGE - (uintptr_t)base % HUGE_PAGE) % HUGE_PAGE;
     if (before > 0)
         (void)munmap(base, before);

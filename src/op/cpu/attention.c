@@ -144,7 +144,7 @@ void lt_attend_multiply(const lt_attend_job *job, lt_attend_kind kind, int64_t s
     const lt_gemm_core *core = job->core;
     const int64_t room = lt_round_up(k, core->kr);
     const size_t a_step = (size_t)core->mr * core->elem, b_step = (size_t)core->nr * core->elem;
-    for (int64_t j = 0; j < n; j += core->nr)
+    for (int64_t j = 0; j < n; j += core->nr) {
         for (int64_t i = 0; i < m; i += core->mr) {
             int64_t from = 0, to = k;
             if (kind == LT_ATTEND_SCORES && j >= seen + i + core->mr - 1)
@@ -153,12 +153,14 @@ void lt_attend_multiply(const lt_attend_job *job, lt_attend_kind kind, int64_t s
                 to = lt_min_i64(k, lt_max_i64(seen + i + core->mr - 1, 0));
             if (kind == LT_ATTEND_KEYS_OF) // of whole steps, so that panels can be entered there
                 from = lt_min_i64(lt_max_i64(i - seen + 1, 0), k) / core->kr * core->kr;
-            if (from < to)
+            if (from < to) {
                 core->micro(to - from,
                             (const char *)a + (size_t)(i / core->mr * room + from) * a_step,
                             (const char *)b + (size_t)(j / core->nr * room + from) * b_step,
                             c + i * ldc + j, ldc, kind != LT_ATTEND_SCORES);
+            }
         }
+    }
 }
 
 static lt_status check_segments(const lt_attend_job *j)
@@ -231,7 +233,7 @@ static void attend_keys(const lt_attend_job *j, const lt_attend_task *t, queries
 
 static void finish_queries(const lt_attend_job *j, const lt_attend_task *t, const queries *s)
 {
-    for (int64_t g = 0; g < j->group; g++)
+    for (int64_t g = 0; g < j->group; g++) {
         for (int64_t i = 0; i < t->n; i++) {
             const int64_t at = g * j->queries + i, head = t->kv_head * j->group + g,
                           row = t->row + i;
@@ -242,6 +244,7 @@ static void finish_queries(const lt_attend_job *j, const lt_attend_task *t, cons
                              o, false, j->d);
             ((float *)j->a->out[1]->data)[head * j->tokens + row] = s->top[at] + logf(s->sum[at]);
         }
+    }
 }
 
 static lt_status forward_block(const lt_attend_job *j, const lt_attend_task *t)

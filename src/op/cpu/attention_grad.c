@@ -108,10 +108,11 @@ static lt_status key_block(const lt_attend_job *j, const lt_attend_task *t)
     lt_attend_pack_rows(j, s.k, true, j->a->in[K], j->kv_heads, t->kv_head, t->row, t->n);
     lt_attend_pack_rows(j, s.v, true, j->a->in[V], j->kv_heads, t->kv_head, t->row, t->n);
     const int64_t before = j->causal ? (t->row - t->start) / j->queries * j->queries : 0;
-    for (int64_t query = t->start + before; query < t->end; query += j->queries)
+    for (int64_t query = t->start + before; query < t->end; query += j->queries) {
         for (int64_t g = 0; g < j->group; g++)
             add_to_keys(j, t, &s, t->kv_head * j->group + g, query,
                         lt_min_i64(j->queries, t->end - query));
+    }
     put_rows(j, K, j->kv_heads, t->kv_head, t->row, t->n, s.sums[0]);
     put_rows(j, V, j->kv_heads, t->kv_head, t->row, t->n, s.sums[1]);
     return LT_OK;

@@ -65,7 +65,7 @@ static void a_row_does_not_depend_on_what_comes_after_it(void **state)
     lt_tensor out_few[2], out_all[2];
     assert_ok(lt_test_forward_on(*state, cpu, &lt_op_attention, all, &attr, out_all));
     assert_ok(lt_test_forward_on(*state, cpu, &lt_op_attention, few, &attr, out_few));
-    assert_memory_equal(out_few[0].data, out_all[0].data, 131 * 16 * sizeof(float));
+    assert_memory_equal(out_few[0].data, out_all[0].data, sizeof(float) * 131 * 16);
 }
 
 static void large_scores_neither_overflow_nor_vanish(void **state)

@@ -25,7 +25,7 @@ static void add_and_copy_agree_with_their_references(void **state)
 
 static void cast_agrees_with_its_reference(void **state)
 {
-    for (uint64_t i = 0; i < N_SMALL; i++)
+    for (uint64_t i = 0; i < N_SMALL; i++) {
         for (int to = 0; to < 2; to++) {
             const lt_cast_attr attr = {.dtype = to ? LT_BF16 : LT_F32};
             const lt_tensor in[] = {lt_test_random(*state, shapes[i], 1 + i)};
@@ -34,6 +34,7 @@ static void cast_agrees_with_its_reference(void **state)
                 &(lt_cpu_check){
                     .def = &lt_op_cast, .attr = &attr, .in = in, .tol = 1e-9, .tol_bf16 = 0.004});
         }
+    }
 }
 
 static void swiglu_agrees_with_its_reference(void **state)
@@ -47,13 +48,14 @@ static void swiglu_agrees_with_its_reference(void **state)
 
 static void gelu_agrees_with_its_reference(void **state)
 {
-    for (uint64_t i = 0; i < N_SMALL; i++)
+    for (uint64_t i = 0; i < N_SMALL; i++) {
         for (int kind = 0; kind < 2; kind++) {
             const lt_gelu_attr attr = {.kind = kind ? LT_GELU_TANH : LT_GELU_ERF};
             const lt_tensor in[] = {lt_test_random_of(*state, LT_F32, shapes[i], 1 + i, 3.0)};
             lt_test_cpu_agrees(*state,
                                &(lt_cpu_check){.def = &lt_op_gelu, .attr = &attr, .in = in});
         }
+    }
 }
 
 // Each result on its own scale, far into both tails: relative to the whole vector nothing would

@@ -6,7 +6,7 @@
 static void linear_agrees_with_its_reference(void **state)
 {
     static const int sizes[][3] = {{1, 1, 1}, {31, 33, 5}, {33, 31, 70}, {0, 8, 16}, {5, 300, 65}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int bias = 0; bias < 2; bias++) {
             char x[32], w[32], b[32];
             (void)snprintf(x, sizeof x, "%dx%d", sizes[i][0], sizes[i][1]);
@@ -19,6 +19,7 @@ static void linear_agrees_with_its_reference(void **state)
                 *state,
                 &(lt_cpu_check){.def = &lt_op_linear, .in = in, .params = LT_IN(1) | LT_IN(2)});
         }
+    }
 }
 
 static void a_weight_of_many_dims_is_a_matrix(void **state)

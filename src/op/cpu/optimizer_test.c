@@ -51,8 +51,8 @@ static void adamw_agrees_with_its_reference(void **state)
     static const char *const shapes[] = {"1", "31", "1000", "70001", "0"};
     lt_pool *pool;
     assert_ok(lt_pool_create(4, &pool));
-    for (int s = 0; s < 5; s++)
-        for (int split = 0; split < 2; split++)
+    for (int s = 0; s < 5; s++) {
+        for (int split = 0; split < 2; split++) {
             for (int isa = 0; isa <= (int)lt_cpu_isa(); isa++) {
                 lt_cpu_state cpu = {.isa = (lt_isa)isa};
                 lt_tensor want[N_STATE], got[N_STATE], more[N_STATE];
@@ -69,6 +69,8 @@ static void adamw_agrees_with_its_reference(void **state)
                     assert_true(lt_n_elems(&got[i]) == 0 ||
                                 memcmp(got[i].data, more[i].data, lt_tensor_bytes(&got[i])) == 0);
             }
+        }
+    }
     lt_pool_destroy(pool);
 }
 
@@ -98,8 +100,8 @@ static void sum_squares_agrees_with_its_reference(void **state)
     static const char *const shapes[] = {"1", "33", "4096", "20x1001", "0"};
     lt_pool *pool;
     assert_ok(lt_pool_create(4, &pool));
-    for (int s = 0; s < 5; s++)
-        for (int d = 0; d < 2; d++)
+    for (int s = 0; s < 5; s++) {
+        for (int d = 0; d < 2; d++) {
             for (uint32_t add = 0; add < 2; add++) {
                 const lt_tensor g =
                     lt_test_random_of(*state, d ? LT_BF16 : LT_F32, shapes[s], 7, 3.0);
@@ -108,6 +110,8 @@ static void sum_squares_agrees_with_its_reference(void **state)
                 assert_near(got, want, want * 1e-13);
                 assert_true(got == squares(state, LT_CPU, pool, &g, add));
             }
+        }
+    }
     lt_pool_destroy(pool);
 }
 
