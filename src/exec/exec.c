@@ -332,12 +332,12 @@ static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batc
     lt_loaded l;
     LT_TRY(load(e, mode, &all, &l));
     LT_TRY(grow(e, l.program));
-    s->e = e;
-    s->l = &l;
-    s->n_micro = n;
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)e->o.model->n_blocks * LT_MAX_OUT * sizeof(lt_tensor),
                         "edges"));
+    s->e = e;
+    s->l = &l;
+    s->n_micro = n;
     s->edge = memory;
     const lt_status st = lt_run_program(s, batches);
     lt_mem_free(memory);

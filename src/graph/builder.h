@@ -16,6 +16,7 @@ typedef enum lt_init {
 } lt_init; /* NORMAL: mean 0, initializer_range */
 
 /** One parameter of a block kind. */
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order of reading a row
 typedef struct lt_param_spec {
     const char *name; /* below the block's own path: "self_attn.q_proj.weight" */
     int32_t rank;
