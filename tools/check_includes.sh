@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 folders="base tensor device comm graph op model ckpt parallel plan exec optim data train cli"
 
-find src -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | LC_ALL=C sort | xargs awk -v folders="$folders" '
+find src -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) | LC_ALL=C sort | xargs awk -v folders="$folders" '
   BEGIN {
     n = split(folders, list, " ")
     for (i = 1; i <= n; i++)

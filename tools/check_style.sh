@@ -10,7 +10,7 @@ for d in src tests bench fuzz; do
   [ ! -d $d ] || dirs="$dirs $d"
 done
 # shellcheck disable=SC2086 # a list of words
-find $dirs -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | LC_ALL=C sort | xargs awk '
+find $dirs -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) | LC_ALL=C sort | xargs awk '
   FNR == 1 {
     library = FILENAME ~ /^src\// && FILENAME !~ /_test\.c$/ && FILENAME !~ /^src\/cli\//
     if ($0 != "// SPDX-License-Identifier: Apache-2.0")

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 if [ $# = 0 ]; then
   # shellcheck disable=SC2046 # a list of paths without spaces
-  set -- $(git ls-files 'src/*.[ch]' 'src/*.cu' 'src/*.cuh' 'tests/*.[ch]' 'bench/*.[ch]' 'fuzz/*.[ch]')
+  set -- $(git ls-files 'src/*.[ch]' 'src/*.inc' 'src/*.cu' 'src/*.cuh' 'tests/*.[ch]' 'bench/*.[ch]' 'fuzz/*.[ch]')
 fi
 
 # Only lines that are nothing but a comment: "// text", "/** text */", " * text" (a field name in front keeps its column).
