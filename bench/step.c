@@ -119,6 +119,7 @@ static bool parse(int argc, char **argv, options *o, const char **wrong)
 
 typedef struct bench {
     const options *o;
+    bench_commit commit; /* when the program started */
     const bench_size *size;
     lt_pool *pool;
     lt_device *device;
@@ -296,8 +297,7 @@ static void print_case(const bench *b, measured *m)
     printf(", \"device\": \"%s\", \"description\": \"%s\", \"matmul\": \"%s\", \"threads\": %d, "
            "\"commit\": \"%s\", \"losses\": [",
            b->device->name, b->device->description,
-           on_gpu(b) ? b->device->name : lt_cpu_gemm_name(), lt_pool_threads(b->pool),
-           bench_commit_of(LT_SOURCE_DIR).s);
+           on_gpu(b) ? b->device->name : lt_cpu_gemm_name(), lt_pool_threads(b->pool), b->commit.s);
     for (int i = 0; i < WARM_STEPS + m->n; i++)
         printf("%s%.4f", i ? ", " : "", m->loss[i]);
     printf("]}\n");
@@ -375,7 +375,7 @@ static lt_status run_dtypes(bench *b)
 
 static lt_status open_and_run(const options *o)
 {
-    bench b = {.o = o, .size = bench_size_of(o->preset)};
+    bench b = {.o = o, .commit = bench_commit_of(LT_SOURCE_DIR), .size = bench_size_of(o->preset)};
     if (!b.size)
         return LT_FAIL(LT_ERR_CONFIG, "--preset is %s; it must be one of %s", o->preset,
                        bench_size_names());
