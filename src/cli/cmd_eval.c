@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe eval: loss and exact match of greedy answers on a data set.
-#include "cli/load_config.h"
+#include "cli/with_config.h"
 #include "train/engine.h"
 #include "train/judge.h"
 
@@ -74,8 +74,9 @@ static lt_status judge(const lt_engine *e, lt_source *s, options *o)
     return LT_OK;
 }
 
-static lt_status evaluate(const lt_config *cfg, options *o, const lt_log *log)
+static lt_status evaluate(const lt_config *cfg, void *opts_of_command, const lt_log *log)
 {
+    options *o = opts_of_command;
     lt_engine *e = NULL;
     lt_source *s = NULL;
     const lt_engine_opts opts = {.weights = true, .folder = o->model};
@@ -92,17 +93,8 @@ done:
 
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
-    const lt_log log = lt_cli_log();
     options o = {.show = 10, .max_tokens = 64, .batch = 8};
-    lt_config *cfg = NULL;
-    lt_arena *arena = NULL;
-    LT_TRY(lt_arena_create(&arena, "command line"));
-    lt_status st = lt_cli_load(self, argc, argv, &o, LT_USE_EVAL, &log, arena, &cfg);
-    if (st == LT_OK)
-        st = evaluate(cfg, &o, &log);
-    lt_config_destroy(cfg);
-    lt_arena_destroy(arena);
-    return st;
+    return lt_cli_with_config(self, argc, argv, &o, LT_USE_EVAL, evaluate);
 }
 
 const lt_command lt_command_eval = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe plan: memory and program of a run, before it starts and without its weights.
-#include "cli/load_config.h"
+#include "cli/with_config.h"
 #include "train/forecast.h"
 
 #include <string.h>
@@ -146,8 +146,9 @@ static lt_status look_ahead(const lt_config *cfg, const options *o, const lt_log
     return lt_forecast_run(e, f, out);
 }
 
-static lt_status plan(const lt_config *cfg, const options *o, const lt_log *log)
+static lt_status plan(const lt_config *cfg, void *opts_of_command, const lt_log *log)
 {
+    const options *o = opts_of_command;
     lt_engine *e = NULL;
     lt_forecast_opts ahead = {0};
     lt_forecast f = {0};
@@ -169,17 +170,8 @@ done:
 
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
-    const lt_log log = lt_cli_log();
     options o = {.steps = 100000};
-    lt_config *cfg = NULL;
-    lt_arena *arena = NULL;
-    LT_TRY(lt_arena_create(&arena, "command line"));
-    lt_status st = lt_cli_load(self, argc, argv, &o, LT_USE_PLAN, &log, arena, &cfg);
-    if (st == LT_OK)
-        st = plan(cfg, &o, &log);
-    lt_config_destroy(cfg);
-    lt_arena_destroy(arena);
-    return st;
+    return lt_cli_with_config(self, argc, argv, &o, LT_USE_PLAN, plan);
 }
 
 const lt_command lt_command_plan = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe train: train as a configuration says.
-#include "cli/load_config.h"
+#include "cli/with_config.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -93,8 +93,10 @@ static lt_status stopped(const lt_config *cfg, const lt_train_summary *done)
                    (long long)done->iterations);
 }
 
-static lt_status train(const lt_config *cfg, const lt_log *log)
+static lt_status train(const lt_config *cfg, void *options, const lt_log *log)
 {
+    (void)options;
+    catch_interrupts();
     screen view = {.bar = lt_cli_is_terminal(stderr)};
     const lt_train_sinks sinks = {
         .ctx = &view, .line = put_line, .status = put_status, .log = log, .stop = &stop_wanted};
@@ -117,18 +119,7 @@ static lt_status train(const lt_config *cfg, const lt_log *log)
 
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
-    const lt_log log = lt_cli_log();
-    lt_config *cfg = NULL;
-    lt_arena *arena = NULL;
-    LT_TRY(lt_arena_create(&arena, "command line"));
-    lt_status st = lt_cli_load(self, argc, argv, NULL, LT_USE_TRAIN, &log, arena, &cfg);
-    if (st == LT_OK) {
-        catch_interrupts();
-        st = train(cfg, &log);
-    }
-    lt_config_destroy(cfg);
-    lt_arena_destroy(arena);
-    return st;
+    return lt_cli_with_config(self, argc, argv, NULL, LT_USE_TRAIN, train);
 }
 
 const lt_command lt_command_train = {
