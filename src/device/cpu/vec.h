@@ -78,10 +78,27 @@ LT_INLINE vf v_pick(vi mask, vf yes, vf no)
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
 }
 
-/** The larger one; a NaN in `a` stays. */
+/** The larger, and the smaller one; a NaN in `a` stays. */
 LT_INLINE vf v_max(vf a, vf b)
 {
+#if defined(LT_VEC_AVX512)
+    return (vf)_mm512_max_ps((__m512)b, (__m512)a); // of NaNs the second operand counts
+#elif defined(LT_VEC_AVX2)
+    return (vf)_mm256_max_ps((__m256)b, (__m256)a);
+#else
     return v_pick(a < b, b, a);
+#endif
+}
+
+LT_INLINE vf v_min(vf a, vf b)
+{
+#if defined(LT_VEC_AVX512)
+    return (vf)_mm512_min_ps((__m512)b, (__m512)a);
+#elif defined(LT_VEC_AVX2)
+    return (vf)_mm256_min_ps((__m256)b, (__m256)a);
+#else
+    return v_pick(a > b, b, a);
+#endif
 }
 
 LT_INLINE vf v_load(const float *p)
