@@ -77,12 +77,13 @@ static lt_status judge_logits(golden_model *g, const golden_case *c, tally *t)
     LT_TRY(lt_exec_logits(g->exec, &v, &logits));
     difference d = {0};
     int64_t at = 0;
-    for (int64_t row = 0; row < c->rows; row++)
+    for (int64_t row = 0; row < c->rows; row++) {
         for (int64_t i = 0; i < c->lengths[row]; i++, at++) {
             LT_TRY(lt_st_read(want, (row * c->padded + i) * vocab, vocab, LT_F32, theirs));
             for (int64_t k = 0; k < vocab; k++)
                 compare(&d, lt_load(&logits, at * vocab + k), (double)((float *)theirs)[k]);
         }
+    }
     judge(t, c->name, "logits", ratio(&d), t->limit.logits);
     return LT_OK;
 }

@@ -42,10 +42,11 @@ static bool same_key(const block_key *a, const block_key *b)
 {
     if (a->kind != b->kind || a->policy != b->policy)
         return false;
-    for (int32_t i = 0; i < a->kind->n_in; i++)
+    for (int32_t i = 0; i < a->kind->n_in; i++) {
         if (!lt_same_shape(&a->edge_in[i], &b->edge_in[i]) ||
             a->edge_in[i].dtype != b->edge_in[i].dtype || a->edge_needs[i] != b->edge_needs[i])
             return false;
+    }
     for (int32_t i = 0; i < a->kind->n_out; i++)
         if (a->out_has_grad[i] != b->out_has_grad[i])
             return false;
@@ -67,10 +68,11 @@ static void find_out_grads(const lt_program *p, int32_t block, const bool *needs
     const lt_model *m = p->opts.model;
     for (int i = 0; i < LT_MAX_OUT; i++)
         out[i] = false;
-    for (int32_t c = block + 1; needs[block] && c < m->n_blocks; c++)
+    for (int32_t c = block + 1; needs[block] && c < m->n_blocks; c++) {
         for (int32_t k = 0; lt_program_uses(p, c) && k < m->blocks[c].kind->n_in; k++)
             if (m->blocks[c].inputs[k].block == block)
                 out[m->blocks[c].inputs[k].output] = true;
+    }
 }
 
 static lt_status compile_one(lt_program *p, const block_key *key, lt_compiled **out)
@@ -113,11 +115,12 @@ static lt_status compile_block(lt_program *p, lt_policy policy, const bool *need
     }
     if (train)
         find_out_grads(p, i, needs, key.out_has_grad);
-    for (int64_t k = 0; k < keys->n; k++)
+    for (int64_t k = 0; k < keys->n; k++) {
         if (same_key(&LT_AT(keys, block_key, k), &key)) {
             p->compiled[i] = LT_AT(keys, block_key, k).compiled;
             return LT_OK;
         }
+    }
     LT_TRY(compile_one(p, &key, &key.compiled));
     p->compiled[i] = key.compiled;
     return lt_vec_push(keys, &key);

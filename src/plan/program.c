@@ -187,7 +187,7 @@ static lt_status meet(maker *k, int32_t block, int32_t output)
 {
     lt_program *p = k->p;
     int32_t sum = LT_NONE;
-    for (int32_t c = k->m->n_blocks - 1; c > block; c--)
+    for (int32_t c = k->m->n_blocks - 1; c > block; c--) {
         for (int32_t i = 0; lt_program_uses(p, c) && i < k->m->blocks[c].kind->n_in; i++) {
             const lt_edge e = k->m->blocks[c].inputs[i];
             const int32_t part = p->grad_buffer[c * LT_MAX_IN + i];
@@ -203,6 +203,7 @@ static lt_status meet(maker *k, int32_t block, int32_t output)
             LT_TRY(touch(k, sum, true));
             LT_TRY(touch(k, part, false));
         }
+    }
     p->grad_from[block * LT_MAX_OUT + output] = sum;
     return LT_OK;
 }
@@ -262,11 +263,12 @@ static bool unit_trains(const maker *k, int32_t unit)
 // reads one of its parameters.
 static void find_last_writers(maker *k)
 {
-    for (int32_t b = k->m->n_blocks - 1; b >= 0; b--)
+    for (int32_t b = k->m->n_blocks - 1; b >= 0; b--) {
         for (int32_t i = 0;
              lt_program_uses(k->p, b) && k->needs[b] && i < k->m->blocks[b].kind->n_params; i++)
             if (k->p->compiled[b]->grad_param[i])
                 k->writer[k->p->opts.units->of_param[k->m->blocks[b].params[i]]] = b;
+    }
 }
 
 static lt_status reduce_after(maker *k, int32_t block)
@@ -291,7 +293,7 @@ static lt_status copy_in(maker *k, int32_t buffer)
 static lt_status copy_batch(maker *k)
 {
     lt_program *p = k->p;
-    for (int32_t b = 0; b < k->m->n_blocks; b++)
+    for (int32_t b = 0; b < k->m->n_blocks; b++) {
         for (int64_t v = 0; lt_program_uses(p, b) && v < p->compiled[b]->graph.values.n; v++) {
             const lt_value *value = &LT_AT(&p->compiled[b]->graph.values, lt_value, v);
             if (value->kind != LT_VALUE_BATCH || p->batch_buffer[value->index] != LT_NONE)
@@ -301,6 +303,7 @@ static lt_status copy_batch(maker *k)
                               &p->batch_buffer[value->index]));
             LT_TRY(copy_in(k, p->batch_buffer[value->index]));
         }
+    }
     return LT_OK;
 }
 
@@ -332,11 +335,13 @@ static lt_status backward_part(maker *k)
         if (st == LT_OK)
             st = reduce_after(k, b);
     }
-    for (int32_t i = 0; st == LT_OK && i < k->m->n_params; i++)
-        if (k->m->params[i].trainable && !written[i])
+    for (int32_t i = 0; st == LT_OK && i < k->m->n_params; i++) {
+        if (k->m->params[i].trainable && !written[i]) {
             st = LT_FAIL(LT_ERR_INTERNAL,
                          "parameter %s is trainable, but no block's backward writes its gradient",
                          k->m->params[i].name);
+        }
+    }
     lt_mem_free(memory);
     return st;
 }
@@ -429,12 +434,13 @@ static lt_status state_buffers(maker *k)
         LT_TRY(new_buffer(k, LT_BUF_GRADS, u, 0, part_bytes(k, u, LT_STATE_GRAD), &k->grads[u]));
         LT_TRY(new_buffer(k, LT_BUF_MOMENTS, u, 0, moments, &k->moments[u]));
     }
-    for (int32_t b = 0; b < k->m->n_blocks; b++)
+    for (int32_t b = 0; b < k->m->n_blocks; b++) {
         for (int32_t i = 0; lt_program_uses(k->p, b) && i < k->m->blocks[b].kind->n_params; i++) {
             const int32_t unit = k->p->opts.units->of_param[k->m->blocks[b].params[i]];
             if (place_in_order(k, unit) == k->n_order)
                 k->order[k->n_order++] = unit;
         }
+    }
     return LT_OK;
 }
 

@@ -52,7 +52,7 @@ lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, l
     for (int part = 0; part < LT_N_STATE_PARTS; part++) {
         const size_t size = lt_dtype_bytes(lt_state_dtype(compute, (lt_state_part)part));
         const int64_t begin = l->bytes;
-        for (int32_t u = 0; u < units->n_units; u++)
+        for (int32_t u = 0; u < units->n_units; u++) {
             for (int32_t k = 0; k < units->units[u].n_params; k++) {
                 const lt_param *p = &model->params[units->units[u].params[k]];
                 int64_t *offset = &l->offset[p->id * LT_N_STATE_PARTS + part];
@@ -62,6 +62,7 @@ lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, l
                 *offset = l->bytes;
                 l->bytes += lt_round_up(p->n_elems * (int64_t)size, LT_ALIGN);
             }
+        }
         l->part_bytes[part] = l->bytes - begin;
     }
     *out = l;

@@ -114,11 +114,12 @@ static lt_status place(placer *k, int32_t action)
 {
     lt_action *a = &LT_AT(&k->p->actions, lt_action, action);
     a->wait = lt_int(k->p->waits.n);
-    for (int32_t i = action - 1; i >= k->before.first; i--)
+    for (int32_t i = action - 1; i >= k->before.first; i--) {
         if (lt_action_at(k->p, i)->queue == a->queue) {
             before_join(&k->before, i, action);
             break;
         }
+    }
     lt_vec_clear(&k->wanted);
     for (int32_t i = 0; i < a->n_access; i++)
         LT_TRY(wanted_by(k, action, LT_AT(&k->p->accesses, lt_access, a->access + i)));

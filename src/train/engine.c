@@ -101,11 +101,12 @@ static lt_status freeze(lt_engine *e)
     for (int64_t i = 0; i < f->n; i++)
         if (hits[i] == 0)
             LT_NOTE(e->log, "model", "model.freeze: pattern %s matches no module", f->items[i]);
-    if (lt_model_total(e->model, true) == 0)
+    if (lt_model_total(e->model, true) == 0) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: model.freeze: all parameters are frozen; nothing is "
                        "left to train",
                        lt_config_where(e->cfg, "model.freeze").s);
+    }
     return LT_OK;
 }
 

@@ -69,13 +69,14 @@ static lt_status open_processor(lt_source *s, const char *dir, const lt_model *m
                                  ? LT_RESAMPLE_TORCHVISION
                                  : LT_RESAMPLE_PILLOW;
     if (s->processor.patch != v->patch || s->processor.merge != v->merge ||
-        s->processor.temporal != v->temporal_patch)
+        s->processor.temporal != v->temporal_patch) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: the picture processor has patch %lld, merge %lld, temporal %lld, but "
                        "the model has %lld, %lld, %lld",
                        dir, (long long)s->processor.patch, (long long)s->processor.merge,
                        (long long)s->processor.temporal, (long long)v->patch, (long long)v->merge,
                        (long long)v->temporal_patch);
+    }
     return LT_OK;
 }
 
@@ -122,17 +123,20 @@ static lt_status check_ids(const lt_source *s, const lt_model *model)
         int32_t ours, models;
     } pairs[] = {{s->chat->image_pad, ids->vision.image_pad, model->config.image_token},
                  {s->chat->video_pad, ids->vision.video_pad, model->config.video_token}};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (pairs[i].ours >= 0 && pairs[i].models >= 0 && pairs[i].ours != pairs[i].models)
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (pairs[i].ours >= 0 && pairs[i].models >= 0 && pairs[i].ours != pairs[i].models) {
             return LT_FAIL(LT_ERR_CONFIG,
                            "token %s has id %d in the tokenizer, but the model's config.json says "
                            "%d: they are not of one model",
                            pairs[i].name, pairs[i].ours, pairs[i].models);
-    if (lt_tokenizer_size(s->tokenizer) > model->vocab)
+        }
+    }
+    if (lt_tokenizer_size(s->tokenizer) > model->vocab) {
         return LT_FAIL(
             LT_ERR_CONFIG,
             "the tokenizer has %lld tokens, the model's vocabulary %lld: they are not of one model",
             (long long)lt_tokenizer_size(s->tokenizer), (long long)model->vocab);
+    }
     return LT_OK;
 }
 
@@ -178,10 +182,11 @@ static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model 
                             lt_pool *pool)
 {
     const char *dir = lt_config_processor_dir(s->cfg, s->section);
-    if (!dir)
+    if (!dir) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "no folder for the tokenizer: set "
                        "data.dataset_param.preprocess_parameters.model_name_or_path");
+    }
     LT_TRY(lt_tokenizer_open(dir, &s->tokenizer));
     LT_TRY(lt_template_find(s->section->basic_parameters.template_id, &s->chat));
     set_collate(s, model);

@@ -97,7 +97,7 @@ static lt_status compare(const check *c, int i, const lt_tensor *got, const lt_t
         scale = fmax(scale, fabs(lt_load(&c->numeric[i], k)));
     for (int64_t k = 0; k < n; k++) {
         const double want = lt_load(&c->numeric[i], k),
-                     g = lt_load(got, k) - (before ? lt_load(before, k) : 0.0);
+                     g = lt_load(got, k) - (before && before->data ? lt_load(before, k) : 0.0);
         n_compared++;
         if (!(fabs(g - want) <= c->opts.rel_tol * scale)) {
             return LT_FAIL(
@@ -112,7 +112,7 @@ static lt_status compare(const check *c, int i, const lt_tensor *got, const lt_t
 // One call of the backward kernel for the inputs in `asked`, adding where `add` says so.
 static lt_status by_kernel(check *c, uint32_t asked, uint32_t add, const char *how)
 {
-    lt_tensor din[LT_MAX_IN], before[LT_MAX_IN], out[LT_MAX_OUT];
+    lt_tensor din[LT_MAX_IN] = {0}, before[LT_MAX_IN] = {0}, out[LT_MAX_OUT];
     for (int i = 0; i < c->def->n_in; i++) {
         din[i] = before[i] = (lt_tensor){0};
         if (!(asked & LT_IN(i)))
