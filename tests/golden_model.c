@@ -20,8 +20,8 @@ typedef struct limits {
 } limits;
 static const limits limits_f32 = {1e-6, 1e-5, 5e-5, 5e-6, 5e-5, 1e-5, 1e-5};
 static const limits limits_ref = {5e-7, 5e-6, 2e-5, 1e-6, 2e-5, 1e-5, 1e-5};
-static const limits limits_bf16 = {5e-3,     INFINITY, INFINITY, INFINITY,
-                                   INFINITY, INFINITY, INFINITY};
+static const limits limits_bf16 = {5e-3,     HUGE_VAL, HUGE_VAL, HUGE_VAL,
+                                   HUGE_VAL, HUGE_VAL, HUGE_VAL};
 static const limits limits_gpu = {1e-5, 1e-4, 5e-4, 5e-5, 5e-4, 1e-4, 1e-4};
 
 typedef struct tally {
@@ -145,7 +145,7 @@ static lt_status judge_finals(golden_model *g, const char *where, json_t *finals
     {
         const lt_param *p = lt_model_param(g->model, name);
         if (!p) {
-            judge(t, where, name, INFINITY, 0.0);
+            judge(t, where, name, HUGE_VAL, 0.0);
             continue;
         }
         void *memory = NULL;
