@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on the CPU, backward: a pass over blocks of keys for dk and dv, and one over blocks of
-// queries for dq. Each sums in a fixed order, and makes the probabilities anew from lse.
+// Attention on the CPU, backward: over whole segments where there are many, else a pass over blocks
+// of keys for dk and dv, and one over blocks of queries for dq. Both sum in one fixed order, and
+// make the probabilities anew from lse.
+#include "device/cpu/scratch.h"
 #include "op/attention.h"
 #include "op/cpu/attention.h"
 #include "op/cpu/kernels.h"
@@ -80,9 +82,10 @@ static void put_rows(const lt_attend_job *j, int input, int64_t heads, int64_t h
                          false, j->d);
 }
 
-// What one block of queries of one head gives to dk and dv of the task's keys.
+// What one block of queries of one head gives to dk and dv of the task's keys; and what those give
+// to its dq, where that is summed on the way.
 static void add_to_keys(const lt_attend_job *j, const lt_attend_task *t, tiles *s, int64_t head,
-                        int64_t query, int64_t n_q)
+                        int64_t query, int64_t n_q, float *dq)
 {
     const lt_op_args *a = j->a;
     const int64_t first_seen = j->causal ? query - t->row + 1 : LT_ATTEND_ALL;
@@ -97,24 +100,78 @@ static void add_to_keys(const lt_attend_job *j, const lt_attend_task *t, tiles *
                        s->sums[0], j->d_room);
     lt_attend_multiply(j, LT_ATTEND_KEYS_OF, first_seen, t->n, j->d, n_q, s->p_panels, s->grad_cols,
                        s->sums[1], j->d_room);
+    if (!dq)
+        return;
+    j->core->pack_a(s->ds_panels, s->ds, false, LT_ATTEND_STRIDE, true, n_q, t->n);
+    lt_attend_multiply(j, LT_ATTEND_QUERIES, first_seen, n_q, j->d, t->n, s->ds_panels, s->k_cols,
+                       dq, j->d_room);
+}
+
+// dk and dv of a block of keys. dq: [group, dq_rows, d_room] of the whole segment, or NULL.
+static void sum_keys(const lt_attend_job *j, const lt_attend_task *t, tiles *s, float *dq,
+                     int64_t dq_rows)
+{
+    const size_t bytes = (size_t)(LT_ATTEND_KEYS * j->d_room) * sizeof(float);
+    memset(s->sums[0], 0, bytes);
+    memset(s->sums[1], 0, bytes);
+    lt_attend_pack_rows(j, s->k, true, j->a->in[K], j->kv_heads, t->kv_head, t->row, t->n);
+    lt_attend_pack_rows(j, s->v, true, j->a->in[V], j->kv_heads, t->kv_head, t->row, t->n);
+    if (dq)
+        lt_attend_pack_columns(j, s->k_cols, j->a->in[K], j->kv_heads, t->kv_head, t->row, t->n);
+    const int64_t before = j->causal ? (t->row - t->start) / j->queries * j->queries : 0;
+    for (int64_t query = t->start + before; query < t->end; query += j->queries) {
+        for (int64_t g = 0; g < j->group; g++) {
+            add_to_keys(j, t, s, t->kv_head * j->group + g, query,
+                        lt_min_i64(j->queries, t->end - query),
+                        dq ? dq + (g * dq_rows + query - t->start) * j->d_room : NULL);
+        }
+    }
+    put_rows(j, K, j->kv_heads, t->kv_head, t->row, t->n, s->sums[0]);
+    put_rows(j, V, j->kv_heads, t->kv_head, t->row, t->n, s->sums[1]);
+}
+
+static lt_status open_key_tiles(const lt_attend_job *j, tiles *s)
+{
+    LT_TRY(open_tiles(j, 1, 2, s));
+    for (int i = 0; i < 2; i++)
+        s->sums[i] = open_sums(j, s, lt_round_up(LT_ATTEND_KEYS, j->core->mr));
+    return LT_OK;
 }
 
 static lt_status key_block(const lt_attend_job *j, const lt_attend_task *t)
 {
     tiles s;
-    LT_TRY(open_tiles(j, 1, 2, &s));
-    for (int i = 0; i < 2; i++)
-        s.sums[i] = open_sums(j, &s, lt_round_up(LT_ATTEND_KEYS, j->core->mr));
-    lt_attend_pack_rows(j, s.k, true, j->a->in[K], j->kv_heads, t->kv_head, t->row, t->n);
-    lt_attend_pack_rows(j, s.v, true, j->a->in[V], j->kv_heads, t->kv_head, t->row, t->n);
-    const int64_t before = j->causal ? (t->row - t->start) / j->queries * j->queries : 0;
-    for (int64_t query = t->start + before; query < t->end; query += j->queries) {
-        for (int64_t g = 0; g < j->group; g++)
-            add_to_keys(j, t, &s, t->kv_head * j->group + g, query,
-                        lt_min_i64(j->queries, t->end - query));
+    LT_TRY(open_key_tiles(j, &s));
+    sum_keys(j, t, &s, NULL, 0);
+    return LT_OK;
+}
+
+static int64_t dq_rows_of(const lt_attend_job *j, int64_t length)
+{
+    return lt_round_up(length, j->queries);
+}
+
+// A whole segment of a key head: all three gradients, each score made once. The same sums in the
+// same order as by blocks.
+static lt_status whole_segment(const lt_attend_job *j, const lt_attend_task *t)
+{
+    tiles s;
+    void *memory;
+    const int64_t rows = dq_rows_of(j, t->n);
+    const size_t bytes = (size_t)(j->group * rows * j->d_room) * sizeof(float);
+    LT_TRY(open_key_tiles(j, &s));
+    LT_TRY(lt_thread_scratch(LT_SCRATCH_SUMS, bytes, &memory));
+    float *dq = memory;
+    memset(dq, 0, bytes);
+    for (int64_t key = t->start; key < t->end; key += LT_ATTEND_KEYS) {
+        lt_attend_task keys = *t;
+        keys.row = key;
+        keys.n = lt_min_i64(LT_ATTEND_KEYS, t->end - key);
+        sum_keys(j, &keys, &s, dq, rows);
     }
-    put_rows(j, K, j->kv_heads, t->kv_head, t->row, t->n, s.sums[0]);
-    put_rows(j, V, j->kv_heads, t->kv_head, t->row, t->n, s.sums[1]);
+    for (int64_t g = 0; g < j->group; g++)
+        put_rows(j, Q, j->heads, t->kv_head * j->group + g, t->row, t->n,
+                 dq + g * rows * j->d_room);
     return LT_OK;
 }
 
@@ -167,6 +224,23 @@ static void backward_outside(const lt_attend_job *j)
     }
 }
 
+// Whole segments make each score once instead of twice, but there must be enough of them for the
+// threads, and dq of one must not take much memory.
+static bool whole_segments_pay(const lt_attend_job *j, int64_t *longest)
+{
+    enum { DQ_MAX = 4 << 20 }; // numbers
+    int64_t n = 0;
+    *longest = 1;
+    for (int64_t i = 0; i < j->n_segments; i++) {
+        const int64_t length = j->segments[i + 1] - j->segments[i];
+        *longest = lt_max_i64(*longest, length);
+        n += length > 0 ? j->kv_heads : 0;
+    }
+    const int threads = lt_pool_threads(lt_cpu_pool(j->a));
+    return (threads == 1 || n >= 2 * (int64_t)threads) &&
+           j->group * dq_rows_of(j, *longest) * j->d_room <= DQ_MAX;
+}
+
 lt_status lt_attention_bwd_cpu(const lt_op_args *a)
 {
     if (!lt_cpu_takes(a, LT_IN(1) | LT_IN(2) | LT_OUT(0)))
@@ -176,7 +250,10 @@ lt_status lt_attention_bwd_cpu(const lt_op_args *a)
     if (!a->dout[O])
         return LT_OK;
     lt_attend_job job = lt_attend_job_of(a);
+    int64_t longest;
     backward_outside(&job);
+    if (a->din[Q] && whole_segments_pay(&job, &longest))
+        return lt_attend_blocks(&job, longest, whole_segment);
     if (a->din[K] || a->din[V])
         LT_TRY(lt_attend_blocks(&job, LT_ATTEND_KEYS, key_block));
     return a->din[Q] ? lt_attend_blocks(&job, job.queries, query_block) : LT_OK;
