@@ -13,7 +13,8 @@ typedef struct runner {
     const char *images;
     lt_tokenizer *tokenizer;
     lt_arena *arena;
-    lt_image_processor processor;
+    lt_image_processor processor, processor_of_qwen2;
+    const lt_image_processor *now; // of the row's template
     lt_image_budget budget;
     json_t *examples;
     const char *file;
@@ -33,7 +34,7 @@ static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
     const runner *r = ctx;
     lt_image_info info;
     LT_TRY(lt_image_probe(path, &info));
-    return lt_image_grid(&r->processor, &r->budget, info.h, info.w, out);
+    return lt_image_grid(r->now, &r->budget, info.h, info.w, out);
 }
 
 static verdict wrong(const runner *r, const char *what)
@@ -190,6 +191,7 @@ static verdict read_row(runner *r, const json_t *row)
     const lt_template *chat = NULL;
     if (!name || lt_template_find(name, &chat) != LT_OK)
         return skip(r, name ? name : "no template");
+    r->now = lt_text_starts(name, "qwen2") ? &r->processor_of_qwen2 : &r->processor;
     opts.render.tokenizer = r->tokenizer;
     opts.render.chat = chat;
     opts.media_dir = r->images;
@@ -255,6 +257,10 @@ static lt_status run(runner *r, const char *dir, const char *tokenizer)
     char examples[4096];
     json_error_t error;
     r->processor = lt_image_processor_default();
+    r->processor_of_qwen2 = r->processor; // patch 14, 3136 .. 12845056 pixels
+    r->processor_of_qwen2.patch = 14;
+    r->processor_of_qwen2.min_pixels = 3136;
+    r->processor_of_qwen2.max_pixels = 12845056;
     r->budget = lt_image_budget_default();
     r->budget.max_pixels = 262144;
     r->budget.min_pixels = 1024;

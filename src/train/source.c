@@ -92,6 +92,7 @@ static void set_collate(lt_source *s, const lt_model *model)
     c->table_side = model->config.vision.grid;
     c->budget.max_pixels = p->image_max_pixels;
     c->budget.min_pixels = p->image_min_pixels;
+    c->budget.filter = s->chat->nearest_budget ? LT_IMAGE_NEAREST : LT_IMAGE_BICUBIC;
     c->pixel_dtype = LT_F32;
 }
 
@@ -104,6 +105,8 @@ static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
     o.render.merge = model->config.vision.merge;
     o.render.split_special_tokens = s->section->preprocess_parameters.split_special_tokens;
     o.render.literals = LT_LITERAL_REFUSE;
+    o.render.no_thinking = !b->enable_thinking;
+    o.render.empty_thought = (lt_empty_thought)s->cfg->lathe.empty_thought;
     o.cutoff_len = b->cutoff_len;
     o.train_on_prompt = b->train_on_prompt;
     o.mask_history = b->mask_history;
@@ -112,6 +115,26 @@ static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
     o.grid_of = grid_of;
     o.grid_ctx = s;
     return o;
+}
+
+// Settings that do not do what their names promise, as in the reference.
+static void warn_of_settings(const lt_source *s)
+{
+    const lt_cfg_basic *b = &s->section->basic_parameters;
+    if (!b->enable_thinking && s->chat->reasoning && !s->chat->thinking_setting &&
+        s->cfg->lathe.empty_thought == LT_THOUGHT_AUTO) {
+        LT_WARN(s->log, "data",
+                "enable_thinking: false has no effect with the template %s, as in the reference: "
+                "answers without a thought are trained with an empty one; lathe.empty_thought: "
+                "mask takes its labels away",
+                s->chat->name);
+    }
+    if (s->section->preprocess_parameters.split_special_tokens) {
+        LT_WARN(s->log, "data",
+                "split_special_tokens takes the template's own tokens apart too: no turn ends in "
+                "%s as a token",
+                s->chat->stop);
+    }
 }
 
 // Tokens that the template writes and the model looks for must be the same ones.
@@ -189,6 +212,7 @@ static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model 
     }
     LT_TRY(lt_tokenizer_open(dir, &s->tokenizer));
     LT_TRY(lt_template_find(s->section->basic_parameters.template_id, &s->chat));
+    warn_of_settings(s);
     set_collate(s, model);
     LT_TRY(open_processor(s, dir, model));
     s->collate.processor = s->processor;

@@ -16,6 +16,7 @@ static const formatting formattings[] = {
     {"sharegpt", lt_convert_sharegpt},
     {"alpaca", lt_convert_alpaca},
     {"openai", lt_convert_openai},
+    {"multimodal_tool", lt_convert_multimodal_tool},
 };
 enum { N_FORMATTINGS = sizeof formattings / sizeof formattings[0] };
 
@@ -48,7 +49,8 @@ lt_status lt_attr_check(const lt_attr *attr)
     if (!f) {
         return LT_FAIL(
             LT_ERR_CONFIG,
-            "attr.formatting \"%.80s\" is unknown; there are sharegpt, alpaca and openai",
+            "attr.formatting \"%.80s\" is unknown; there are sharegpt, alpaca, openai and "
+            "multimodal_tool",
             attr->formatting ? attr->formatting : "null");
     }
     if (f->convert == lt_convert_alpaca) {
@@ -273,7 +275,7 @@ lt_status lt_convert_record(const lt_attr *attr, json_t *record, lt_arena *arena
 {
     const formatting *f = formatting_of(attr->formatting);
     LT_ASSERT(f);
-    *out = (lt_conversation){.system = {"", 0}, .tools = {"", 0}};
+    *out = (lt_conversation){.system = {"", 0}, .tools = {{"", 0}, {"", 0}, {"", 0}}};
     const lt_converter c = {attr, record, arena, out};
     if (!json_is_object(record))
         return LT_FAIL(LT_ERR_DATA, "the record is %s; an object is expected",

@@ -9,7 +9,7 @@
 
 /** How columns are named: data.dataset_param.attr. NULL: there is no such column. */
 typedef struct lt_attr {
-    const char *formatting; /* "sharegpt", "alpaca", "openai" */
+    const char *formatting; /* "sharegpt", "alpaca", "openai", "multimodal_tool" */
     const char *messages, *role_tag, *content_tag;
     /* values of the role key */
     const char *user_tag, *assistant_tag, *observation_tag, *function_tag, *system_tag;
@@ -45,7 +45,8 @@ typedef struct lt_conversation {
     const char *dropped; /* why it is no use; NULL: accepted, turns are questions and answers */
     lt_turn *turns;
     int64_t n_turns;
-    lt_span system, tools; /* tools: schemas joined by newlines */
+    lt_span system;
+    lt_span tools[LT_N_TOOLS_FORMS]; /* schemas joined by newlines, in each form */
     const char **images;
     const char **videos;
     int64_t n_images, n_videos;

@@ -185,25 +185,6 @@ static lt_status check_order(const walk *w)
     return LT_OK;
 }
 
-static lt_status read_tools(walk *w)
-{
-    const json_t *tools = lt_column(w->c, w->c->attr->tools, 0);
-    if (tools && !json_is_array(tools))
-        return LT_FAIL(LT_ERR_DATA, "\"%s\" is %s; a list of tools is expected", w->c->attr->tools,
-                       lt_json_kind(tools));
-    lt_buf_clear(&w->text);
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        json_t *tool = json_array_get(tools, i);
-        if (i > 0)
-            LT_TRY(lt_buf_text(&w->text, "\n"));
-        if (json_is_string(tool))
-            LT_TRY(lt_buf_append(&w->text, json_string_value(tool), json_string_length(tool)));
-        else
-            LT_TRY(lt_python_json(tool, &w->text));
-    }
-    return keep(w, &w->text, &w->c->out->tools);
-}
-
 static lt_status convert(walk *w)
 {
     const json_t *list;
@@ -222,7 +203,7 @@ static lt_status convert(walk *w)
     if (w->bad)
         return LT_OK;
     LT_TRY(emit_waiting(w));
-    LT_TRY(read_tools(w));
+    LT_TRY(lt_read_tools(w->c, w->c->attr->tools));
     return check_order(w);
 }
 

@@ -39,6 +39,14 @@ LT_NODISCARD lt_status lt_drop(const lt_converter *c, const char *fmt, ...) LT_P
 LT_NODISCARD lt_status lt_convert_sharegpt(const lt_converter *c);
 LT_NODISCARD lt_status lt_convert_alpaca(const lt_converter *c);
 LT_NODISCARD lt_status lt_convert_openai(const lt_converter *c);
+LT_NODISCARD lt_status lt_convert_multimodal_tool(const lt_converter *c);
+
+/**
+ * A list of tool schemas, or one text, into out->tools in each form.
+ * source   spec data-pipeline 4.3 and A.1
+ * errors   LT_ERR_DATA for another type
+ */
+LT_NODISCARD lt_status lt_read_tools(const lt_converter *c, const char *column);
 
 /** Role and stripped content of a turn. errors: LT_ERR_DATA. *role is NULL for null. */
 typedef struct lt_message {

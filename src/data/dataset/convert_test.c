@@ -229,9 +229,52 @@ static void openai_results_and_users_are_joined(void **state)
     lt_conversation c;
     assert_ok(convert(
         state, &a, "{\"messages\": [], \"tools\": [\"as is\", {\"name\": \"f\", \"n\": 1}]}", &c));
-    assert_text_equal(c.tools.s, "as is\n{\"name\": \"f\", \"n\": 1}");
+    assert_text_equal(c.tools[LT_TOOLS_GIVEN].s, "as is\n{\"name\": \"f\", \"n\": 1}");
     assert_fails(convert(state, &a, "{\"messages\": [], \"tools\": {}}", &c), LT_ERR_DATA,
                  "\"tools\" is an object");
+}
+
+#define BARE "{\"name\": \"f\"}"
+#define WRAPPED "{\"type\": \"function\", \"function\": " BARE "}"
+
+static void tools_are_wrapped_and_unwrapped_as_templates_want_them(void **state)
+{
+    const lt_attr a = openai();
+    lt_conversation c;
+    assert_ok(
+        convert(state, &a,
+                "{\"messages\": [], \"tools\": [{\"type\":\"function\",\"function\":{\"name\":"
+                "\"f\"}}, {\"name\":\"f\"}, \"{\\\"name\\\":\\\"f\\\"}\", \"no {json\"]}",
+                &c));
+    static const char *const want[LT_N_TOOLS_FORMS] = {
+        [LT_TOOLS_GIVEN] = WRAPPED "\n" BARE "\n{\"name\":\"f\"}\nno {json",
+        [LT_TOOLS_OUTER] = WRAPPED "\n" WRAPPED "\n" WRAPPED "\nno {json",
+        [LT_TOOLS_INNER] = BARE "\n" BARE "\n" BARE "\nno {json",
+    };
+    for (int form = 0; form < LT_N_TOOLS_FORMS; form++)
+        assert_text_equal(c.tools[form].s, want[form]);
+}
+
+static void multimodal_tool_takes_turns_as_they_are(void **state)
+{
+    lt_attr a = roles();
+    lt_conversation c;
+    a.formatting = "multimodal_tool";
+    assert_text_equal(
+        shown(state, &a,
+              "{\"messages\": [{\"role\": \"user\", \"content\": \" q \"}, {\"role\": "
+              "\"tool_call\", \"content\": \"c\"}, {\"role\": \"tool_response\", \"content\": "
+              "\"r\"}, {\"role\": \"assistant\", \"content\": \"a\"}], \"tools\": [\"t\"]}"),
+        "user: q |tool_call:c|tool_response:r|assistant:a");
+    assert_text_equal(
+        shown(state, &a, "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}"),
+        "dropped: its last turn has no answer");
+    assert_text_equal(shown(state, &a, "{\"messages\": []}"), "dropped: it has no turns");
+    assert_fails(
+        convert(state, &a, "{\"messages\": [{\"role\": \"human\", \"content\": \"q\"}]}", &c),
+        LT_ERR_DATA, "turn 1 of \"messages\" is by \"human\"");
+    assert_fails(convert(state, &a, "{\"messages\": [{\"from\": \"user\", \"value\": \"q\"}]}", &c),
+                 LT_ERR_DATA, "must be an object with the strings \"role\" and \"content\"");
 }
 
 static void an_unknown_formatting_is_named(void **state)
@@ -275,4 +318,6 @@ LT_TEST_MAIN(LT_TEST(sharegpt_roles_alternate_or_the_record_is_dropped),
              LT_TEST(missing_keys_and_wrong_types_are_one_sentence_each),
              LT_TEST(alpaca_columns_become_turns), LT_TEST(openai_tool_calls_are_written_out),
              LT_TEST(openai_results_and_users_are_joined), LT_TEST(an_unknown_formatting_is_named),
+             LT_TEST(tools_are_wrapped_and_unwrapped_as_templates_want_them),
+             LT_TEST(multimodal_tool_takes_turns_as_they_are),
              LT_TEST(stripping_takes_what_python_takes))

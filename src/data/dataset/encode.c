@@ -202,20 +202,42 @@ static lt_status count_images(encoding *s)
     return LT_OK;
 }
 
+// Question and answer behind what stands in ids; the empty thought belongs to one of them.
+static lt_status render_pair(encoding *s, int64_t i, lt_media_cursor *media, pair *p)
+{
+    const lt_renderer *r = s->e->renderer;
+    const lt_conversation *c = s->c;
+    lt_turn answer = c->turns[i + 1];
+    const bool history = s->e->opts.mask_history && i + 2 < c->n_turns;
+    lt_empty_thought thought = lt_thought_place(r);
+    if (lt_thoughts_go(r, history)) {
+        LT_TRY(lt_without_thoughts(r, answer.text, s->arena, &answer.text));
+        if (history)
+            thought = LT_THOUGHT_OMIT;
+    }
+    LT_TRY(lt_render_turn(r, &c->turns[i], i / 2, media, &s->ids, &s->places));
+    if (thought == LT_THOUGHT_MASK)
+        LT_TRY(lt_render_thought(r, answer.text, &s->ids));
+    p->target = s->ids.n;
+    if (thought == LT_THOUGHT_TRAIN)
+        LT_TRY(lt_render_thought(r, answer.text, &s->ids));
+    LT_TRY(lt_render_turn(r, &answer, i / 2, media, &s->ids, &s->places));
+    p->end = s->ids.n;
+    return LT_OK;
+}
+
 static lt_status render(encoding *s)
 {
     const lt_conversation *c = s->c;
-    const lt_renderer *r = s->e->renderer;
+    const lt_template *chat = s->e->opts.render.chat;
     lt_media_cursor media = {s->images, c->n_images, 0};
     for (int64_t i = 0; i + 1 < c->n_turns; i += 2) {
         pair p = {.source = s->ids.n};
-        if (i == 0)
-            LT_TRY(lt_render_system(r, c->system, c->tools, &s->ids));
-        LT_TRY(lt_render_turn(r, &c->turns[i], i / 2, &media, &s->ids, &s->places));
-        p.target = s->ids.n;
-        LT_TRY(lt_render_thought(r, c->turns[i + 1].text, &s->ids));
-        LT_TRY(lt_render_turn(r, &c->turns[i + 1], i / 2, &media, &s->ids, &s->places));
-        p.end = s->ids.n;
+        if (i == 0) {
+            LT_TRY(
+                lt_render_system(s->e->renderer, c->system, c->tools[chat->tools_form], &s->ids));
+        }
+        LT_TRY(render_pair(s, i, &media, &p));
         LT_TRY(lt_vec_push(&s->pairs, &p));
     }
     return LT_OK;

@@ -96,6 +96,63 @@ static void reasoning_templates_train_an_empty_thought(void **state)
     lt_tokenizer_close(f->tokenizer);
 }
 
+// A conversation of two pairs whose first answer thinks.
+static const char *thinking(void **state, fixture *f)
+{
+    const lt_turn turns[] = {{LT_ROLE_USER, {"a", 1}},
+                             {LT_ROLE_ASSISTANT, {"<think>\nt\n</think>\n\nb", 21}},
+                             {LT_ROLE_USER, {"c", 1}},
+                             {LT_ROLE_ASSISTANT, {"d", 1}}};
+    lt_turn copy[4];
+    memcpy(copy, turns, sizeof copy);
+    const lt_conversation c = {.turns = copy, .n_turns = 4, .system = {"s", 1}};
+    lt_encoder *e;
+    lt_sample s;
+    assert_ok(lt_encoder_create(&f->opts, &e));
+    assert_ok(lt_encode(e, &c, (lt_record_place){"d.json", 1, 1}, *state, &s, NULL));
+    lt_encoder_destroy(e);
+    return shown(state, f, &s);
+}
+
+// BR-46: the empty thought is trained, masked or left out, as asked for.
+static void thoughts_follow_the_template_and_the_settings(void **state)
+{
+    fixture *f = set_up(state);
+    const struct {
+        const char *chat;
+        bool no_thinking, mask_history;
+        lt_empty_thought empty;
+        const char *text;
+    } cases[] = {
+        {"qwen3_5", false, false, LT_THOUGHT_AUTO,
+         SYSTEM USER("a") "[<think>\nt\n</think>\n\nb<|im_end|>\n]" USER(
+             "c") "[<think>\n\n</think>\n\nd<|im_end|>\n]"},
+        {"qwen3_5", true, false, LT_THOUGHT_AUTO,
+         SYSTEM USER("a") "<think>\n\n</think>\n\n[b<|im_end|>\n]" USER(
+             "c") "<think>\n\n</think>\n\n[d<|im_end|>\n]"},
+        {"qwen3_5", false, true, LT_THOUGHT_AUTO,
+         SYSTEM USER("a") "b<|im_end|>\n" USER("c") "[<think>\n\n</think>\n\nd<|im_end|>\n]"},
+        {"qwen3_6", true, false, LT_THOUGHT_AUTO, // row 34: MindSpeed-MM doesn't look
+         SYSTEM USER("a") "[<think>\nt\n</think>\n\nb<|im_end|>\n]" USER(
+             "c") "[<think>\n\n</think>\n\nd<|im_end|>\n]"},
+        {"qwen3_6", false, false, LT_THOUGHT_MASK,
+         SYSTEM USER("a") "[<think>\nt\n</think>\n\nb<|im_end|>\n]" USER(
+             "c") "<think>\n\n</think>\n\n[d<|im_end|>\n]"},
+        {"qwen3_6", false, false, LT_THOUGHT_OMIT,
+         SYSTEM USER("a") "[<think>\nt\n</think>\n\nb<|im_end|>\n]" USER("c") "[d<|im_end|>\n]"},
+        {"qwen3_5_nothink", true, false, LT_THOUGHT_TRAIN,
+         SYSTEM USER("a") "[<think>\nt\n</think>\n\nb<|im_end|>\n]" USER("c") "[d<|im_end|>\n]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_ok(lt_template_find(cases[i].chat, &f->opts.render.chat));
+        f->opts.render.no_thinking = cases[i].no_thinking;
+        f->opts.render.empty_thought = cases[i].empty;
+        f->opts.mask_history = cases[i].mask_history;
+        assert_text_equal(thinking(state, f), cases[i].text);
+    }
+    lt_tokenizer_close(f->tokenizer);
+}
+
 static void pairs_past_the_limit_vanish_from_the_end_that_is_walked_last(void **state)
 {
     fixture *f = set_up(state);
@@ -176,6 +233,7 @@ LT_TEST_MAIN(LT_TEST(answers_are_trained_and_nothing_else),
              LT_TEST(mask_history_trains_the_last_answer),
              LT_TEST(train_on_prompt_trains_questions_too),
              LT_TEST(reasoning_templates_train_an_empty_thought),
+             LT_TEST(thoughts_follow_the_template_and_the_settings),
              LT_TEST(pairs_past_the_limit_vanish_from_the_end_that_is_walked_last),
              LT_TEST(lengths_are_cut_as_the_reference_cuts_them),
              LT_TEST(settings_that_cannot_be_are_refused),

@@ -128,21 +128,31 @@ static lt_status append(lt_buf *buf, lt_span text)
     return lt_buf_append(buf, text.s, text.len);
 }
 
+static lt_status put_tools(const lt_template *t, lt_span tools, lt_buf *text)
+{
+    lt_span head, tail;
+    if (lt_span_empty(tools))
+        return LT_OK;
+    halves(t->tool_preamble, "%s", &head, &tail);
+    LT_TRY(append(text, head));
+    LT_TRY(append(text, tools));
+    return append(text, tail);
+}
+
 static lt_status system_text(const lt_template *t, lt_span system, lt_span tools, lt_buf *text)
 {
     lt_span before, after;
     halves(t->system, CONTENT, &before, &after);
     LT_TRY(append(text, before));
-    if (!lt_span_empty(tools)) {
-        lt_span head, tail;
-        halves(t->tool_preamble, "%s", &head, &tail);
-        LT_TRY(append(text, head));
-        LT_TRY(append(text, tools));
-        LT_TRY(append(text, tail));
-        if (!lt_span_empty(system))
+    if (t->tools_last) {
+        LT_TRY(append(text, system));
+        LT_TRY(put_tools(t, tools, text));
+    } else {
+        LT_TRY(put_tools(t, tools, text));
+        if (!lt_span_empty(tools) && !lt_span_empty(system))
             LT_TRY(lt_buf_text(text, "\n\n"));
+        LT_TRY(append(text, system));
     }
-    LT_TRY(append(text, system));
     return append(text, after);
 }
 
@@ -249,10 +259,59 @@ lt_status lt_render_turn(const lt_renderer *r, const lt_turn *turn, int64_t pair
     return st;
 }
 
+// The marker without the newlines that belong to it.
+static bool holds_marker(lt_span answer, const char *marker)
+{
+    const char *at = marker + strspn(marker, "\n");
+    size_t len = strlen(at);
+    while (len > 0 && at[len - 1] == '\n')
+        len--;
+    return answer.len > 0 && memmem(answer.s, answer.len, at, len);
+}
+
 lt_status lt_render_thought(const lt_renderer *r, lt_span answer, lt_vec *ids)
 {
     const lt_template *t = r->opts.chat;
-    if (!t->reasoning || find(answer, t->thought[0]) || find(answer, t->thought[1]))
+    if (!t->reasoning || holds_marker(answer, t->thought[0]) || holds_marker(answer, t->thought[1]))
         return LT_OK;
     return lt_vec_append(ids, r->thought.data, r->thought.n);
+}
+
+lt_empty_thought lt_thought_place(const lt_renderer *r)
+{
+    const lt_renderer_opts *o = &r->opts;
+    if (o->empty_thought != LT_THOUGHT_AUTO)
+        return o->empty_thought;
+    return o->chat->thinking_setting && o->no_thinking ? LT_THOUGHT_MASK : LT_THOUGHT_TRAIN;
+}
+
+bool lt_thoughts_go(const lt_renderer *r, bool history)
+{
+    const lt_template *t = r->opts.chat;
+    return t->reasoning && t->thinking_setting && (history || r->opts.no_thinking);
+}
+
+lt_status lt_without_thoughts(const lt_renderer *r, lt_span answer, lt_arena *arena, lt_span *out)
+{
+    const lt_template *t = r->opts.chat;
+    lt_buf rest = {0};
+    lt_status st = LT_OK;
+    char *copy = NULL;
+    for (const char *open = find(answer, t->thought[0]); open && st == LT_OK;
+         open = find(answer, t->thought[0])) {
+        const char *close = find(behind(answer, open + strlen(t->thought[0])), t->thought[1]);
+        if (!close)
+            break;
+        st = lt_buf_append(&rest, answer.s, (size_t)(open - answer.s));
+        answer = behind(answer, close + strlen(t->thought[1]));
+    }
+    if (st == LT_OK)
+        st = append(&rest, answer);
+    if (st == LT_OK)
+        st = lt_arena_text(arena, rest.len > 0 ? rest.data : "", rest.len, &copy);
+    *out = (lt_span){copy, rest.len};
+    lt_buf_deinit(&rest);
+    for (; st == LT_OK && out->len > 0 && out->s[0] == '\n'; out->len--)
+        out->s++;
+    return st;
 }

@@ -34,6 +34,14 @@ typedef struct lt_turn {
     lt_span text;
 } lt_turn;
 
+/** How the schemas of tools are written into the system text. */
+typedef enum lt_tools_form {
+    LT_TOOLS_GIVEN, /* as the record has them */
+    LT_TOOLS_OUTER, /* {"type": "function", "function": ...} around each, where it isn't yet */
+    LT_TOOLS_INNER, /* the object under "function" alone */
+    LT_N_TOOLS_FORMS
+} lt_tools_form;
+
 /** What a template does with media. */
 typedef enum lt_media_plugin {
     LT_PLUGIN_NONE, /* tags are ordinary text, a record with media is refused */
@@ -47,11 +55,15 @@ typedef struct lt_template {
     const char *slots[LT_N_ROLES]; /* NULL: the template has no place for that role */
     const char *default_system;    /* when a record has none; NULL: none */
     const char *tool_preamble;     /* around the tool schemas (%s); NULL: they are ignored */
-    bool reasoning;                /* an answer without a thought gets an empty one */
-    const char *thought[2];        /* its markers */
+    lt_tools_form tools_form;
+    bool tools_last;        /* the preamble follows the system text directly, else it comes first */
+    bool reasoning;         /* an answer without a thought gets an empty one */
+    bool thinking_setting;  /* enable_thinking decides about it, else it is always trained */
+    const char *thought[2]; /* its markers, with the newlines that belong to them */
     const char *empty_thought;
     lt_media_plugin media;
-    const char *stop; /* the token that ends an answer */
+    bool nearest_budget; /* pictures are brought within the budget by the nearest pixel */
+    const char *stop;    /* the token that ends an answer */
     const char *pad;
     const char *vision_start, *vision_end, *image_pad, *video_pad; /* of LT_PLUGIN_QWEN */
 } lt_template;
@@ -70,6 +82,14 @@ typedef enum lt_literal {
     LT_LITERAL_REFUSE /* LT_ERR_DATA: a model would look for a picture there */
 } lt_literal;
 
+/** What becomes of the empty thought in front of an answer that has none. */
+typedef enum lt_empty_thought {
+    LT_THOUGHT_AUTO,  /* as the template and enable_thinking say */
+    LT_THOUGHT_TRAIN, /* it is part of the answer, with labels */
+    LT_THOUGHT_MASK,  /* it is part of the question, without */
+    LT_THOUGHT_OMIT   /* there is none */
+} lt_empty_thought;
+
 typedef struct lt_renderer_opts {
     const lt_tokenizer *tokenizer;
     const lt_template *chat;
@@ -77,9 +97,11 @@ typedef struct lt_renderer_opts {
     const char *image_tag; /* "<image>" */
     const char *video_tag; /* "<video>" */
     lt_literal literals;
+    bool no_thinking; /* enable_thinking: false */
+    lt_empty_thought empty_thought;
     bool split_special_tokens;
 } lt_renderer_opts;
-/** merge 2, the usual tags, literals kept. */
+/** merge 2, the usual tags, literals kept, thinking on, the empty thought as the template says. */
 lt_renderer_opts lt_renderer_opts_default(void);
 
 typedef struct lt_renderer lt_renderer;
@@ -141,4 +163,15 @@ LT_NODISCARD lt_status lt_render_turn(const lt_renderer *r, const lt_turn *turn,
  * thought; else nothing.
  */
 LT_NODISCARD lt_status lt_render_thought(const lt_renderer *r, lt_span answer, lt_vec *ids);
+/** Where it goes: LT_THOUGHT_TRAIN, _MASK or _OMIT, never _AUTO. */
+lt_empty_thought lt_thought_place(const lt_renderer *r);
+/** True when the thoughts of answers are cut out: of all of them, or of those of `history` only. */
+bool lt_thoughts_go(const lt_renderer *r, bool history);
+/**
+ * `answer` without its thoughts (marker, anything, marker) and the newlines in front of the rest.
+ * source   LLaMA-Factory's ReasoningTemplate.remove_thought
+ * out      *out: the arena's, or `answer` itself when it has none
+ */
+LT_NODISCARD lt_status lt_without_thoughts(const lt_renderer *r, lt_span answer, lt_arena *arena,
+                                           lt_span *out);
 #endif

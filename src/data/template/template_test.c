@@ -193,6 +193,59 @@ static void tools_stand_before_the_system_text_where_the_template_knows_them(voi
     lt_tokenizer_close(t);
 }
 
+static void each_template_has_its_own_order_of_system_and_tools(void **state)
+{
+    lt_tokenizer *t = small(state);
+    const struct {
+        const char *name, *system, *start, *end;
+    } cases[] = {
+        {"qwen3_6", "Be brief.", "<|im_start|>system\n# Tools\n\nYou have access",
+         "</IMPORTANT>\n\nBe brief.<|im_end|>\n"},
+        {"qwen3_6_nothink", "", "<|im_start|>system\n# Tools", "</IMPORTANT><|im_end|>\n"},
+        {"qwen3_5", "Be brief.", "<|im_start|>system\nBe brief.\n\n# Tools\n\nYou have access",
+         "</IMPORTANT><|im_end|>\n"},
+        {"qwen3_5_nothink", "", "<|im_start|>system\n\n\n# Tools", "</IMPORTANT><|im_end|>\n"},
+        {"qwen2vl", "", "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n",
+         "<|im_end|>\n"},
+        {"qwen2_vl", "", "<|im_start|>system\nYou are a helpful assistant.\n\n# Tools\n\nYou may",
+         "</tool_call><|im_end|>\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lt_renderer *r = renderer(t, cases[i].name, LT_LITERAL_KEEP);
+        const char *text = system_text(state, r, t, cases[i].system, "{}");
+        assert_true(lt_text_starts(text, cases[i].start));
+        assert_true(lt_text_ends(text, cases[i].end));
+        lt_renderer_destroy(r);
+    }
+    lt_tokenizer_close(t);
+}
+
+static void whole_thoughts_are_cut_out_and_others_stay(void **state)
+{
+    lt_tokenizer *t = small(state);
+    lt_renderer *r = renderer(t, "qwen3_5", LT_LITERAL_KEEP);
+    const struct {
+        const char *answer, *rest;
+    } cases[] = {
+        {"", ""},
+        {"a", "a"},
+        {"<think>\nx\n</think>\n\n\na", "a"},
+        {"a<think>\nx\n</think>\n\nb<think>\n\n</think>\n\nc", "abc"},
+        {"<think>\n1\n</think>\n\n2\n</think>\n\n3", "2\n</think>\n\n3"},
+        {"<think>x</think>a", "<think>x</think>a"}, // not that shape
+        {"<think>\nnever closed", "<think>\nnever closed"},
+        {"\n\na", "a"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lt_span rest;
+        assert_ok(lt_without_thoughts(r, span(cases[i].answer), *state, &rest));
+        assert_int_equal(rest.len, strlen(cases[i].rest));
+        assert_memory_equal(rest.s, cases[i].rest, rest.len);
+    }
+    lt_renderer_destroy(r);
+    lt_tokenizer_close(t);
+}
+
 static void only_reasoning_templates_add_an_empty_thought(void **state)
 {
     lt_tokenizer *t = small(state);
@@ -244,5 +297,7 @@ LT_TEST_MAIN(LT_TEST(unknown_templates_are_refused_with_the_nearest_name),
              LT_TEST(images_become_start_pads_and_end),
              LT_TEST(a_text_that_spells_a_placeholder_is_kept_or_refused),
              LT_TEST(tools_stand_before_the_system_text_where_the_template_knows_them),
+             LT_TEST(each_template_has_its_own_order_of_system_and_tools),
+             LT_TEST(whole_thoughts_are_cut_out_and_others_stay),
              LT_TEST(only_reasoning_templates_add_an_empty_thought),
              LT_TEST(a_tokenizer_without_the_templates_tokens_is_refused))

@@ -11,14 +11,17 @@ static const char tool_response[] =
     "<|im_start|>user\n<tool_response>\n{{content}}\n</tool_response><|im_end|>\n"
     "<|im_start|>assistant\n";
 
-// What all templates of the Qwen3 line share.
-#define QWEN3                                                                                      \
+// MindSpeed-MM's slot of Qwen2-VL.
+static const char tool_turn[] = "<|im_start|>tool\n{{content}}<|im_end|>\n<|im_start|>assistant\n";
+
+// What all templates of the Qwen line share; `result` is the slot of what a tool answers.
+#define QWEN(result)                                                                               \
     .system = chatml_system,                                                                       \
     .slots = {[LT_ROLE_USER] = chatml_user,                                                        \
               [LT_ROLE_ASSISTANT] = chatml_answer,                                                 \
-              [LT_ROLE_OBSERVATION] = tool_response,                                               \
+              [LT_ROLE_OBSERVATION] = (result),                                                    \
               [LT_ROLE_TOOL_CALL] = chatml_answer,                                                 \
-              [LT_ROLE_TOOL_RESPONSE] = tool_response},                                            \
+              [LT_ROLE_TOOL_RESPONSE] = (result)},                                                 \
     .stop = "<|im_end|>", .pad = "<|endoftext|>"
 #define QWEN_VISION                                                                                \
     .media = LT_PLUGIN_QWEN, .vision_start = "<|vision_start|>", .vision_end = "<|vision_end|>",   \
@@ -35,9 +38,61 @@ static const char qwen_json_tools[] =
     "within <tool_call></tool_call> XML tags:\n<tool_call>\n"
     "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 
+// The tools block of Qwen3.5's. LLaMA-Factory puts two newlines before it, MindSpeed-MM none.
+#define XML_TOOLS                                                                                  \
+    "# Tools\n\nYou have access to the following functions:\n\n<tools>\n%s\n</tools>\n\n"          \
+    "If you choose to call a function ONLY reply in the following format with NO suffix:\n\n"      \
+    "<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n"    \
+    "</parameter>\n<parameter=example_parameter_2>\nThis is the value for the second parameter\n"  \
+    "that can span\nmultiple lines\n</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\n"      \
+    "Reminder:\n- Function calls MUST follow the specified format: an inner "                      \
+    "<function=...></function> block must be nested within <tool_call></tool_call> XML tags\n"     \
+    "- Required parameters MUST be specified\n"                                                    \
+    "- You may provide optional reasoning for your function call in natural language BEFORE the "  \
+    "function call, but NOT after\n"                                                               \
+    "- If there is no function call available, answer the question like normal with your current " \
+    "knowledge and do not tell the user about function calls\n</IMPORTANT>"
+static const char qwen_xml_tools[] = XML_TOOLS;
+static const char qwen_xml_tools_behind[] = "\n\n" XML_TOOLS;
+
+// The rows that LLaMA-Factory alone has.
+#define TOOLS_BEHIND(preamble, form)                                                               \
+    .tool_preamble = (preamble), .tools_form = (form), .tools_last = true
+#define SET_THOUGHT                                                                                \
+    .reasoning = true, .thinking_setting = true, .thought = {"<think>\n", "\n</think>\n\n"},       \
+    .empty_thought = "<think>\n\n</think>\n\n"
+
 static const lt_template templates[] = {
-    {.name = "qwen3_vl", QWEN3, QWEN_VISION, QWEN_THOUGHT},
-    {.name = "qwen3_vl_nothink", QWEN3, QWEN_VISION, .tool_preamble = qwen_json_tools},
+    {.name = "qwen3_vl", QWEN(tool_response), QWEN_VISION, QWEN_THOUGHT},
+    {.name = "qwen3_vl_nothink",
+     QWEN(tool_response),
+     QWEN_VISION,
+     .tool_preamble = qwen_json_tools},
+    {.name = "qwen3_6",
+     QWEN(tool_response),
+     QWEN_VISION,
+     QWEN_THOUGHT,
+     .tool_preamble = qwen_xml_tools},
+    {.name = "qwen3_6_nothink", QWEN(tool_response), .tool_preamble = qwen_xml_tools},
+    {.name = "qwen3_5",
+     QWEN(tool_response),
+     QWEN_VISION,
+     SET_THOUGHT,
+     TOOLS_BEHIND(qwen_xml_tools_behind, LT_TOOLS_INNER)},
+    {.name = "qwen3_5_nothink",
+     QWEN(tool_response),
+     QWEN_VISION,
+     TOOLS_BEHIND(qwen_xml_tools_behind, LT_TOOLS_INNER)},
+    {.name = "qwen2vl",
+     QWEN(tool_turn),
+     QWEN_VISION,
+     .default_system = "You are a helpful assistant.",
+     .nearest_budget = true},
+    {.name = "qwen2_vl",
+     QWEN(tool_response),
+     QWEN_VISION,
+     .default_system = "You are a helpful assistant.",
+     TOOLS_BEHIND(qwen_json_tools, LT_TOOLS_OUTER)},
 };
 enum { N_TEMPLATES = sizeof templates / sizeof templates[0] };
 

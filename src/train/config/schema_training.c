@@ -17,6 +17,8 @@ static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const policies[] = {"auto", "keep", "lean", "full", NULL};
 static const char *const inits[] = {"weights", "random", NULL};
 static const char *const computes[] = {"f32", "bf16", "fp32", NULL};
+static const char *const empty_thoughts[] = {"auto", "train", "mask", "omit",
+                                             NULL}; // lt_empty_thought
 static const char *const bad_records[] = {"stop", "skip", NULL};
 
 // ---------------------------------------------------------------- training
@@ -294,6 +296,9 @@ static const lt_field lathe_fields[] = {
     {"on_bad_record", LT_FIELD_CHOICE, AT(on_bad_record), .flags = LT_FIELD_NULL,
      .choices = bad_records,
      .help = "stop or skip at a bad record; without it as the reference does for each fault"},
+    {"empty_thought", LT_FIELD_CHOICE, AT(empty_thought), "auto", .choices = empty_thoughts,
+     .help = "the empty thought that templates with reasoning put before an answer without one: "
+             "train, mask or omit it; auto as the template and enable_thinking say"},
 };
 #undef AT
 const lt_record lt_schema_lathe = {"lathe", ROWS(lathe_fields), sizeof(lt_cfg_lathe)};

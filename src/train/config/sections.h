@@ -377,6 +377,7 @@ typedef struct lt_cfg_lathe {
     bool strict;
     int dtype;         /* lt_cfg_compute: overrides fsdp_plan.param_dtype */
     int on_bad_record; /* lt_cfg_bad_record */
+    int empty_thought; /* lt_empty_thought */
 } lt_cfg_lathe;
 
 #ifdef __cplusplus
