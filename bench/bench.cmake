@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What benchmarks share, and the one that tests run: a step of a tiny model, so that the program can't rot.
-set(bench_parts made_model op_times peak process)
+set(bench_parts made_model op_times peak process step_plan)
 if(LATHE_ONEDNN)
   list(APPEND bench_parts peak_onednn)
 else()

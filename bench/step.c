@@ -6,7 +6,9 @@
 #include "bench/parts/op_times.h"
 #include "bench/parts/peak.h"
 #include "bench/parts/process.h"
+#include "bench/parts/step_plan.h"
 #include "device/gemm.h"
+#include "plan/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,8 @@ enum { MAX_ITERS = 1000, WARM_STEPS = 2, CPU_PEAK_N = 2048, GPU_PEAK_N = 8192, P
 typedef struct options {
     const char *preset, *dtype, *device, *policy;
     int64_t threads, iters, seq, images, grid, layers, vdepth;
-    bool ops; /* print the table of kernel times */
+    bool ops;  /* print the table of kernel times */
+    bool plan; /* only plan: no device, no weights */
 } options;
 
 /* ---- the command line ---- */
@@ -35,7 +38,7 @@ static const option_row option_rows[] = {
     {"--dtype", offsetof(options, dtype), TEXT, "f32, bf16, or both: f32,bf16 (the default)"},
     {"--device", offsetof(options, device), TEXT, "cpu (the default) or cuda"},
     {"--policy", offsetof(options, policy), TEXT,
-     "what is kept for the backward: keep (the default), lean, full"},
+     "what is kept for the backward: keep (the default), lean, full; or by layers: full:12,lean"},
     {"--threads", offsetof(options, threads), NUMBER, "threads; all by default"},
     {"--iters", offsetof(options, iters), NUMBER,
      "measured steps, 5 by default, after 2 to warm up"},
@@ -45,7 +48,10 @@ static const option_row option_rows[] = {
      "patches a side of every picture: 16 is 256 pixels"},
     {"--layers", offsetof(options, layers), NUMBER, "keep so many decoder layers"},
     {"--vdepth", offsetof(options, vdepth), NUMBER, "keep so many vision blocks"},
-    {"--ops", offsetof(options, ops), FLAG, "print the time of every op on stderr"},
+    {"--ops", offsetof(options, ops), FLAG,
+     "print the time of every op on stderr; with --plan, what every kind of block needs"},
+    {"--plan", offsetof(options, plan), FLAG,
+     "print the memory that the step will need, and stop: needs no device"},
 };
 enum { N_OPTIONS = (int)(sizeof option_rows / sizeof option_rows[0]) };
 
@@ -157,13 +163,27 @@ static lt_status measure_peak(bench *b, measured *m)
     return LT_OK;
 }
 
-static lt_status open_exec(bench *b, lt_policy policy)
+// A unit for each layer and for each table, as users write it in fsdp_plan.
+static lt_status create_units(const lt_model *m, lt_units **out)
+{
+    static const char *const patterns[] = {"model.visual.blocks.{*}",
+                                           "model.language_model.layers.{*}",
+                                           "model.language_model.embed_tokens", "lm_head"};
+    return lt_units_create(m, patterns, sizeof patterns / sizeof patterns[0], NULL, out);
+}
+
+static lt_status policies_of(const bench *b, lt_policy **out)
 {
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)b->model->n_blocks * sizeof(lt_policy), "policies"));
-    lt_policy *policies = memory;
-    for (int32_t i = 0; i < b->model->n_blocks; i++)
-        policies[i] = policy;
+    *out = memory;
+    return lt_policies_parse(b->o->policy, b->model, *out);
+}
+
+static lt_status open_exec(bench *b)
+{
+    lt_policy *policies = NULL;
+    lt_status st = policies_of(b, &policies);
     const lt_exec_opts opts = {
         .device = b->device,
         .model = b->model,
@@ -173,21 +193,12 @@ static lt_status open_exec(bench *b, lt_policy policy)
         .policy = policies,
         .forward_prefetch = 1,
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1.0},
+        .update_early = true,
         .tap = &b->tap};
-    const lt_status st = lt_exec_create(&opts, &b->exec);
-    lt_mem_free(memory);
+    if (st == LT_OK)
+        st = lt_exec_create(&opts, &b->exec);
+    lt_mem_free(policies);
     return st;
-}
-
-static lt_status find_policy(const char *name, lt_policy *out)
-{
-    for (int p = 0; p < LT_N_POLICIES; p++) {
-        if (strcmp(lt_policy_name((lt_policy)p), name) == 0) {
-            *out = (lt_policy)p;
-            return LT_OK;
-        }
-    }
-    return LT_FAIL(LT_ERR_CONFIG, "--policy is %s; it must be keep, lean or full", name);
 }
 
 static lt_status run_step(bench *b, int64_t number, double *loss)
@@ -314,12 +325,10 @@ static void print_case(const bench *b, measured *m)
 static lt_status open_case(bench *b)
 {
     const bench_shape shape = {b->o->seq, b->o->images, b->o->grid};
-    lt_policy policy;
-    LT_TRY(find_policy(b->o->policy, &policy));
     LT_TRY(bench_model_create(b->size, b->o->layers, b->o->vdepth, &b->model));
-    LT_TRY(lt_units_create(b->model, NULL, 0, NULL, &b->units));
+    LT_TRY(create_units(b->model, &b->units));
     LT_TRY(bench_batch_create(b->model, shape, &b->batch));
-    LT_TRY(open_exec(b, policy));
+    LT_TRY(open_exec(b));
     return bench_weights(b->model, b->exec, b->pool);
 }
 
@@ -330,6 +339,56 @@ static void close_case(bench *b)
     lt_units_destroy(b->units);
     lt_model_destroy(b->model);
     op_times_deinit(&b->ops);
+}
+
+// The counts of the made-up batch.
+static lt_extents extents_of(const options *o)
+{
+    const int64_t patches = o->images * o->grid * o->grid, merged = patches / 4;
+    return (lt_extents){{[LT_EXT_TOKENS] = o->seq,
+                         [LT_EXT_SAMPLES] = 1,
+                         [LT_EXT_PATCHES] = patches,
+                         [LT_EXT_MERGED] = merged,
+                         [LT_EXT_FRAMES] = o->images,
+                         [LT_EXT_TARGETS] = o->seq - merged - 2 * o->images}};
+}
+
+static lt_status plan_made(const bench *b, const lt_state_layout *state, const lt_policy *policies)
+{
+    const lt_extents real = extents_of(b->o);
+    const lt_program_opts opts = {.model = b->model,
+                                  .units = b->units,
+                                  .state = state,
+                                  .mode = LT_MODE_TRAIN,
+                                  .compute = b->dtype,
+                                  .capacity = lt_extents_bucket(&real),
+                                  .policy = policies,
+                                  .forward_prefetch = 1};
+    lt_program *p = NULL;
+    LT_TRY(lt_program_create(&opts, &p));
+    const lt_status st = bench_print_plan(b->size->name, b->o->policy, state, p, b->o->ops);
+    lt_program_destroy(p);
+    return st;
+}
+
+static lt_status plan_case(bench b, lt_dtype dtype)
+{
+    lt_state_layout *state = NULL;
+    lt_policy *policies = NULL;
+    b.dtype = dtype;
+    lt_status st;
+    LT_TRY_GOTO(st, bench_model_create(b.size, b.o->layers, b.o->vdepth, &b.model), done);
+    LT_TRY_GOTO(st, create_units(b.model, &b.units), done);
+    LT_TRY_GOTO(st, policies_of(&b, &policies), done);
+    LT_TRY_GOTO(st, lt_state_layout_create(b.model, b.units, dtype, LT_STATE_WITHOUT_GRADS, &state),
+                done);
+    st = plan_made(&b, state, policies);
+done:
+    lt_state_layout_destroy(state);
+    lt_mem_free(policies);
+    lt_units_destroy(b.units);
+    lt_model_destroy(b.model);
+    return st;
 }
 
 static lt_status run_case(bench b, lt_dtype dtype)
@@ -365,7 +424,7 @@ static lt_status run_dtypes(bench *b)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (!strstr(b->o->dtype, known[i].name))
             continue;
-        LT_TRY(run_case(*b, known[i].dtype));
+        LT_TRY(b->o->plan ? plan_case(*b, known[i].dtype) : run_case(*b, known[i].dtype));
         done++;
     }
     return done > 0 ? LT_OK
@@ -379,6 +438,8 @@ static lt_status open_and_run(const options *o)
     if (!b.size)
         return LT_FAIL(LT_ERR_CONFIG, "--preset is %s; it must be one of %s", o->preset,
                        bench_size_names());
+    if (o->plan)
+        return run_dtypes(&b);
     LT_TRY(lt_pool_create((int)o->threads, &b.pool));
     lt_status st =
         strcmp(o->device, "cuda") == 0 ? lt_cuda_open(0, b.pool, &b.device)

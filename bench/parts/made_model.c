@@ -34,6 +34,9 @@ enum { N_SIZES = (int)(sizeof sizes / sizeof sizes[0]) };
 
 const bench_size *bench_size_of(const char *name)
 {
+    static const char family[] = "qwen3vl-"; // "qwen3vl-4b" is "4b"
+    if (strncmp(name, family, sizeof family - 1) == 0)
+        name += sizeof family - 1;
     for (int i = 0; i < N_SIZES; i++)
         if (strcmp(sizes[i].name, name) == 0)
             return &sizes[i];

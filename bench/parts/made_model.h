@@ -19,7 +19,7 @@ typedef struct bench_size {
     int depth, vision_hidden, vision_intermediate, vision_heads;
     int deepstack[3];
 } bench_size;
-/** The row of that name; NULL when there is none. */
+/** The row of that name ("4b" or "qwen3vl-4b"); NULL when there is none. */
 const bench_size *bench_size_of(const char *name);
 /** "small, 2b, ...": all names, for messages. */
 const char *bench_size_names(void);

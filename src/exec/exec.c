@@ -80,10 +80,14 @@ static lt_status clear_state(lt_exec *e)
 
 static lt_status create(lt_exec *e)
 {
+    LT_ASSERT(!e->o.update_early || e->o.clip_grad <= 0.0);
     lt_device *d = e->o.device;
     void *memory = NULL;
+    const lt_state_mode mode = !e->o.training      ? LT_STATE_VALUES_ONLY
+                               : e->o.update_early ? LT_STATE_WITHOUT_GRADS
+                                                   : LT_STATE_WHOLE;
     LT_TRY(copy_options(e));
-    LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, e->o.training, &e->layout));
+    LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, mode, &e->layout));
     LT_TRY(check_budget(e, 0));
     LT_TRY(open_queues(e));
     LT_TRY(d->alloc(d, (size_t)e->layout->bytes, "parameters, gradients and moments", &memory));
@@ -366,6 +370,9 @@ static lt_status step(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_pa
 {
     if (!e->o.training)
         return LT_FAIL(LT_ERR_INTERNAL, "this executor was made without gradients");
+    if (e->o.update_early && (n != 1 || !s->update))
+        return LT_FAIL(LT_ERR_INTERNAL, "this executor updates early: a step is one micro-batch, "
+                                        "and gradients cannot be kept");
     LT_TRY(want_results(e, (size_t)(n + 1) * 8));
     LT_TRY(run(e, LT_MODE_TRAIN, batches, n, s));
     *out = (lt_step_result){0};

@@ -20,7 +20,10 @@ typedef struct lt_exec_opts {
     lt_adamw_attr adamw;    /* lr_scale apart */
     const double *lr_scale; /* [n_params], copied; NULL: 1 */
     double clip_grad;       /* 0: measure only */
-    int64_t memory_budget;  /* bytes of the device pool; 0: what the device has */
+    /* Steps are of one micro-batch and nothing is clipped: a unit is updated as soon as its
+       gradients are complete, and all gradients never exist at once. No lt_exec_gradients then. */
+    bool update_early;
+    int64_t memory_budget; /* bytes of the device pool; 0: what the device has */
     const lt_log *log;
     const lt_tap *tap; /* kept; NULL: none */
     /* Tests: poison what is free, and run actions in a random order that the queues and waits

@@ -25,7 +25,8 @@ typedef struct setup {
     bool keep_attention, ref, poison, frozen_tower;
     int threads;
     uint64_t order_seed;
-    int64_t steps; /* 0: 3 */
+    int64_t steps;      /* 0: 3 */
+    bool single, early; /* one micro-batch, nothing clipped; and updated unit by unit */
 } setup;
 
 static void open_world(world *w, const setup *s)
@@ -59,7 +60,8 @@ static void open_world(world *w, const setup *s)
         .keep_attention = s->keep_attention,
         .forward_prefetch = 1,
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
-        .clip_grad = 1.0,
+        .clip_grad = s->single ? 0.0 : 1.0,
+        .update_early = s->early,
         .poison = s->poison,
         .order_seed = s->order_seed};
     assert_ok(lt_exec_create(&o, &w->exec));
@@ -109,7 +111,7 @@ static outcome train(void *state, const setup *s)
     for (int64_t i = 0; i < (s->steps ? s->steps : 3); i++) {
         made_batch a = mixed_batch(&w, 100 + (uint64_t)i), b = mixed_batch(&w, 200 + (uint64_t)i);
         const lt_batch_view both[] = {a.view, b.view};
-        assert_ok(lt_exec_step(w.exec, both, 2, i + 1, 1e-3, NULL, &out.step[i]));
+        assert_ok(lt_exec_step(w.exec, both, s->single ? 1 : 2, i + 1, 1e-3, NULL, &out.step[i]));
         assert_true(isfinite(out.step[i].loss) && isfinite(out.step[i].grad_norm));
         made_batch_destroy(&a);
         made_batch_destroy(&b);
@@ -150,6 +152,70 @@ static void every_policy_gives_the_bits_of_keep(void **state)
             }
         }
     }
+}
+
+// Weights to the bit. The norm's sum is another order of the same squares in double.
+static void assert_same_update(const outcome *late, outcome *early)
+{
+    for (int i = 0; i < 3; i++) {
+        const double norm = late->step[i].grad_norm;
+        assert_near(early->step[i].grad_norm, norm, 1e-12 * norm);
+        early->step[i].grad_norm = norm;
+    }
+    assert_same_bits(early, late);
+}
+
+static void an_early_update_changes_no_weight(void **state)
+{
+    for (int dtype = LT_F32; dtype <= LT_BF16; dtype++) {
+        for (int policy = LT_KEEP; policy < LT_N_POLICIES; policy++) {
+            const setup late = {.compute = (lt_dtype)dtype,
+                                .policy = (lt_policy)policy,
+                                .frozen_tower = policy == LT_LEAN,
+                                .single = true};
+            setup early = late;
+            early.early = early.poison = true;
+            const outcome want = train(*state, &late);
+            outcome got = train(*state, &early);
+            assert_same_update(&want, &got);
+        }
+    }
+}
+
+static void early_updates_in_any_legal_order_are_the_same(void **state)
+{
+    setup s = {.compute = LT_F32, .single = true, .early = true, .poison = true, .steps = 1};
+    const outcome want = train(*state, &s);
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        s.order_seed = seed;
+        const outcome got = train(*state, &s);
+        assert_same_bits(&got, &want);
+    }
+}
+
+// Gradients live in the step pool, a unit's at a time: the tied table's all through the backward.
+static void an_early_update_needs_no_memory_for_all_gradients(void **state)
+{
+    (void)state;
+    setup s = {.compute = LT_F32, .single = true};
+    lt_exec_memory m[2];
+    for (int early = 0; early < 2; early++) {
+        world w;
+        s.early = early;
+        open_world(&w, &s);
+        made_batch b = mixed_batch(&w, 1);
+        lt_step_result r;
+        assert_ok(lt_exec_step(w.exec, &b.view, 1, 1, 1e-3, NULL, &r));
+        if (early)
+            assert_fails(lt_exec_gradients(w.exec, &b.view, 1, &r), LT_ERR_INTERNAL,
+                         "updates early");
+        m[early] = lt_exec_memory_of(w.exec);
+        made_batch_destroy(&b);
+        close_world(&w);
+    }
+    assert_true(m[0].state_part[LT_STATE_GRAD] > 0);
+    assert_int_equal(m[1].state_part[LT_STATE_GRAD], 0);
+    assert_true(m[1].state + m[1].step < m[0].state + m[0].step);
 }
 
 static void threads_do_not_change_a_bit(void **state)
@@ -317,6 +383,9 @@ static void a_batch_that_breaks_the_rules_is_refused(void **state)
 
 LT_TEST_MAIN(LT_TEST(every_policy_gives_the_bits_of_keep), LT_TEST(threads_do_not_change_a_bit),
              LT_TEST(a_hundred_legal_orders_with_poisoned_memory_change_nothing),
+             LT_TEST(an_early_update_changes_no_weight),
+             LT_TEST(early_updates_in_any_legal_order_are_the_same),
+             LT_TEST(an_early_update_needs_no_memory_for_all_gradients),
              LT_TEST(a_frozen_tower_keeps_its_weights_and_costs_no_backward),
              LT_TEST(the_reference_in_f64_agrees_with_the_cpu),
              LT_TEST(the_gradient_is_the_slope_of_the_loss),

@@ -26,6 +26,16 @@ static lt_tensor *edge(const lt_pass_state *s, lt_edge e)
     return &s->edge[e.block * LT_MAX_OUT + e.output];
 }
 
+// A parameter's gradient: in the state, or in its unit's buffer of the step pool. No data: frozen.
+static lt_tensor gradient(const lt_pass_state *s, int32_t param)
+{
+    const lt_program *p = s->l->program;
+    lt_tensor t = lt_exec_part(s->e, param, LT_STATE_GRAD);
+    if (p->update_early && p->grad_offset[param] != LT_NONE)
+        t.data = at(s, p->unit_grads[s->e->o.units->of_param[param]]) + p->grad_offset[param];
+    return t;
+}
+
 // Tensors of a block's run; sized for the largest block.
 typedef struct block_tensors {
     lt_tensor batch[LT_N_BATCH_VALUES], edge_in[LT_MAX_IN], grad_out[LT_MAX_OUT];
@@ -51,7 +61,7 @@ static void bind(const lt_pass_state *s, const lt_action *a, int32_t action, blo
     }
     for (int32_t i = 0; i < block->kind->n_params; i++) {
         t->param[i] = lt_exec_part(s->e, block->params[i], LT_STATE_VALUE);
-        t->grad_param[i] = lt_exec_part(s->e, block->params[i], LT_STATE_GRAD);
+        t->grad_param[i] = gradient(s, block->params[i]);
         t->add[i] = s->micro > 0 || lt_program_grad_add(p, action, i);
     }
 }
@@ -122,20 +132,43 @@ static lt_status run_add(lt_pass_state *s, const lt_action *a)
     return launch(s, a, &args);
 }
 
+// Adds the squares of a gradient to the norm, or begins it.
+static lt_status add_squares(lt_pass_state *s, const lt_action *a, int32_t param, bool first)
+{
+    lt_tensor norm = lt_tensor_1d(LT_F64, 1), grad = gradient(s, param);
+    norm.data = at(s, s->l->program->norm_buffer);
+    lt_op_args args = {
+        .def = &lt_op_sum_squares, .in = {&grad}, .out = {&norm}, .add = first ? 0 : 1};
+    return launch(s, a, &args);
+}
+
+static lt_status run_norm_of_unit(lt_pass_state *s, const lt_action *a)
+{
+    const lt_unit *unit = &s->e->o.units->units[a->subject];
+    bool first = a->other == 0;
+    for (int32_t k = 0; k < unit->n_params; k++) {
+        if (!gradient(s, unit->params[k]).data)
+            continue;
+        LT_TRY(add_squares(s, a, unit->params[k], first));
+        first = false;
+    }
+    return LT_OK;
+}
+
+// What no unit has added yet, then the root and the clip factor.
 static lt_status run_norm(lt_pass_state *s, const lt_action *a)
 {
     lt_exec *e = s->e;
+    if (a->subject != LT_NONE)
+        return run_norm_of_unit(s, a);
     lt_tensor norm = lt_tensor_1d(LT_F64, 1), scalars = lt_tensor_1d(LT_F64, LT_N_SCALARS);
     norm.data = at(s, s->l->program->norm_buffer);
     scalars.data = at(s, s->l->program->scalars_buffer);
-    bool first = true;
-    for (int32_t i = 0; i < e->o.model->n_params; i++) {
-        lt_tensor grad = lt_exec_part(e, i, LT_STATE_GRAD);
-        if (!grad.data)
+    bool first = !s->l->program->update_early;
+    for (int32_t i = 0; !s->l->program->update_early && i < e->o.model->n_params; i++) {
+        if (!gradient(s, i).data)
             continue;
-        lt_op_args args = {
-            .def = &lt_op_sum_squares, .in = {&grad}, .out = {&norm}, .add = first ? 0 : 1};
-        LT_TRY(launch(s, a, &args));
+        LT_TRY(add_squares(s, a, i, first));
         first = false;
     }
     if (first)
@@ -153,8 +186,7 @@ static lt_status run_update(lt_pass_state *s, const lt_action *a)
     scalars.data = at(s, s->l->program->scalars_buffer);
     for (int32_t k = 0; k < unit->n_params; k++) {
         const int32_t i = unit->params[k];
-        lt_tensor grad = lt_exec_part(e, i, LT_STATE_GRAD),
-                  value = lt_exec_part(e, i, LT_STATE_VALUE);
+        lt_tensor grad = gradient(s, i), value = lt_exec_part(e, i, LT_STATE_VALUE);
         lt_tensor low = lt_exec_part(e, i, LT_STATE_LOW), m = lt_exec_part(e, i, LT_STATE_M),
                   v = lt_exec_part(e, i, LT_STATE_V);
         if (!grad.data)

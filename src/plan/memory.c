@@ -4,6 +4,12 @@
 
 #include "graph/pack.h"
 
+static bool has_free(lt_buffer_kind kind)
+{
+    return kind == LT_BUF_BATCH || kind == LT_BUF_EDGE || kind == LT_BUF_GRAD ||
+           kind == LT_BUF_SAVED || kind == LT_BUF_UNIT_GRADS;
+}
+
 // A FREE behind the last user of every activation, on that user's queue. Actions move, so accesses
 // and sections move along.
 static lt_status insert_frees(lt_program *p)
@@ -25,10 +31,7 @@ static lt_status insert_frees(lt_program *p)
         st = lt_vec_push(&p->actions, &a);
         for (int64_t b = 0; st == LT_OK && b < p->buffers.n; b++) {
             const lt_buffer *buffer = &LT_AT(&p->buffers, lt_buffer, b);
-            const bool ends =
-                buffer->end == i && (buffer->kind == LT_BUF_BATCH || buffer->kind == LT_BUF_EDGE ||
-                                     buffer->kind == LT_BUF_GRAD || buffer->kind == LT_BUF_SAVED);
-            if (!ends)
+            if (buffer->end != i || !has_free(buffer->kind))
                 continue;
             const lt_action f = {.kind = LT_ACT_FREE,
                                  .subject = lt_int(b),

@@ -11,8 +11,9 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     const lt_model *m = p->opts.model;
     const char *block =
         b->kind >= LT_BUF_EDGE && b->kind <= LT_BUF_WORK ? m->blocks[b->a].name : "";
-    const char *unit = b->kind >= LT_BUF_VALUES ? p->opts.units->units[b->a].name : "";
-    if (b->kind >= LT_BUF_VALUES && *unit == 0)
+    const bool of_unit = b->kind >= LT_BUF_VALUES || b->kind == LT_BUF_UNIT_GRADS;
+    const char *unit = of_unit ? p->opts.units->units[b->a].name : "";
+    if (of_unit && *unit == 0)
         unit = "the root unit";
     switch (b->kind) {
     case LT_BUF_BATCH:
@@ -44,6 +45,7 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
         (void)snprintf(out.s, sizeof out.s, "parameters of %s", unit);
         break;
     case LT_BUF_GRADS:
+    case LT_BUF_UNIT_GRADS:
         (void)snprintf(out.s, sizeof out.s, "gradients of %s", unit);
         break;
     case LT_BUF_MOMENTS:
@@ -62,9 +64,12 @@ static lt_status print_subject(const lt_program *p, const lt_action *a, lt_buf *
     case LT_ACT_FORWARD:
     case LT_ACT_BACKWARD:
         return lt_buf_printf(out, " %s", m->blocks[a->subject].name);
+    case LT_ACT_NORM:
     case LT_ACT_GATHER:
     case LT_ACT_REDUCE:
     case LT_ACT_UPDATE: {
+        if (a->subject == LT_NONE)
+            return LT_OK;
         const char *unit = p->opts.units->units[a->subject].name;
         return lt_buf_printf(out, " %s", *unit ? unit : "(root)");
     }
@@ -75,7 +80,6 @@ static lt_status print_subject(const lt_program *p, const lt_action *a, lt_buf *
     case LT_ACT_FREE:
         return lt_buf_printf(out, " %s", lt_buffer_name(p, a->subject).s);
     case LT_ACT_AGREE:
-    case LT_ACT_NORM:
     case LT_N_ACTIONS:
         break;
     }

@@ -15,7 +15,7 @@
     X(BACKWARD) /* a block, with what it computes again */                                         \
     X(ADD)      /* two gradients of one edge */                                                    \
     X(REDUCE)   /* a unit's gradients summed over ranks; one rank: they are */                     \
-    X(NORM)     /* the gradient norm and the clip factor */                                        \
+    X(NORM)     /* the gradient norm and the clip factor; of one unit: its squares */              \
     X(UPDATE)   /* the optimizer on a unit */                                                      \
     X(FREE)     /* a buffer ends here; the test executor poisons it */
 typedef enum lt_action_kind {
@@ -40,12 +40,12 @@ const char *lt_queue_name(lt_queue queue);
 
 /**
  * What an action's subject is: COPY a buffer; GATHER, REDUCE, UPDATE a unit; FORWARD, BACKWARD a
- * block; ADD, FREE buffers.
+ * block; ADD, FREE buffers; NORM a unit, or LT_NONE for the end of the sum.
  */
 typedef struct lt_action {
     lt_action_kind kind;
     int32_t subject;
-    int32_t other; /* ADD: the buffer added to `subject` */
+    int32_t other; /* ADD: the buffer added to `subject`; NORM of a unit: 0 for the first */
     lt_queue queue;
     int32_t wait, n_wait; /* into program->waits: actions of the same section, on other queues */
     int32_t access, n_access; /* into program->accesses */
@@ -58,11 +58,13 @@ typedef struct lt_access {
 } lt_access;
 
 typedef enum lt_buffer_kind {
-    LT_BUF_BATCH,   /* a: batch value */
-    LT_BUF_EDGE,    /* a: block, b: output */
-    LT_BUF_GRAD,    /* gradient that block a gives to its input b */
-    LT_BUF_SAVED,   /* a: block */
-    LT_BUF_WORK,    /* a: block; of one FORWARD or BACKWARD */
+    LT_BUF_BATCH, /* a: batch value */
+    LT_BUF_EDGE,  /* a: block, b: output */
+    LT_BUF_GRAD,  /* gradient that block a gives to its input b */
+    LT_BUF_SAVED, /* a: block */
+    LT_BUF_WORK,  /* a: block; of one FORWARD or BACKWARD */
+    /* gradients of unit a in the step pool, from their first writer to UPDATE */
+    LT_BUF_UNIT_GRADS,
     LT_BUF_SCALARS, /* f64 [LT_N_SCALARS] */
     LT_BUF_NORM,    /* f64 [1] */
     LT_BUF_RESULT,  /* host memory: what comes back (loss, logits): a: block, b: output */
@@ -96,7 +98,7 @@ typedef enum lt_program_mode {
 typedef struct lt_program_opts {
     const lt_model *model;
     const lt_units *units;
-    const lt_state_layout *state;
+    const lt_state_layout *state; /* without gradients: UPDATE follows each unit's REDUCE */
     lt_program_mode mode;
     lt_dtype compute;
     lt_extents capacity;
@@ -125,6 +127,13 @@ typedef struct lt_program {
     int32_t *grad_from;    /* [n_blocks][LT_MAX_OUT] buffer with the summed gradient of an output */
     int32_t *saved_buffer; /* [n_blocks] */
     int32_t *work_buffer;  /* [actions] */
+    /*
+     * Every unit is updated as soon as its gradients are complete, which then lie in the step pool:
+     * all of them never exist at once. For steps of one micro-batch whose update needs no norm.
+     */
+    bool update_early;
+    int32_t *unit_grads;  /* [n_units] the buffer of its gradients */
+    int64_t *grad_offset; /* [n_params] in that buffer, when update_early; else LT_NONE */
     int32_t batch_buffer[LT_N_BATCH_VALUES];
     int32_t scalars_buffer, norm_buffer;
     int64_t step_bytes; /* the step pool: the exact peak */

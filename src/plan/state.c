@@ -30,22 +30,24 @@ lt_dtype lt_state_dtype(lt_dtype compute, lt_state_part part)
     return compute == LT_F64 ? LT_F64 : LT_F32;
 }
 
-static bool kept(const lt_param *p, lt_dtype compute, lt_state_part part, bool training)
+static bool kept(const lt_param *p, lt_dtype compute, lt_state_part part, lt_state_mode mode)
 {
+    const bool training = mode != LT_STATE_VALUES_ONLY;
     if (part == LT_STATE_VALUE)
         return p->in_use || training; // an unused parameter is still saved with the rest
-    if (!training || !p->trainable)
+    if (!training || !p->trainable || (part == LT_STATE_GRAD && mode == LT_STATE_WITHOUT_GRADS))
         return false;
     return part != LT_STATE_LOW || compute == LT_BF16;
 }
 
 lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, lt_dtype compute,
-                                 bool training, lt_state_layout **out)
+                                 lt_state_mode mode, lt_state_layout **out)
 {
     void *memory = NULL;
     const size_t table = (size_t)model->n_params * LT_N_STATE_PARTS * sizeof(int64_t);
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_state_layout) + table, "state layout"));
     lt_state_layout *l = memory;
+    l->mode = mode;
     l->compute = compute;
     l->n_params = model->n_params;
     l->offset = (int64_t *)(l + 1);
@@ -57,7 +59,7 @@ lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, l
                 const lt_param *p = &model->params[units->units[u].params[k]];
                 int64_t *offset = &l->offset[p->id * LT_N_STATE_PARTS + part];
                 *offset = -1;
-                if (!kept(p, compute, (lt_state_part)part, training))
+                if (!kept(p, compute, (lt_state_part)part, mode))
                     continue;
                 *offset = l->bytes;
                 l->bytes += lt_round_up(p->n_elems * (int64_t)size, LT_ALIGN);

@@ -20,7 +20,15 @@ typedef enum lt_state_part {
 } lt_state_part;
 const char *lt_state_part_name(lt_state_part part);
 
+/** Which parts are kept at all. */
+typedef enum lt_state_mode {
+    LT_STATE_VALUES_ONLY,   /* generate, eval */
+    LT_STATE_WITHOUT_GRADS, /* a unit's gradients live in the step pool until its update */
+    LT_STATE_WHOLE
+} lt_state_mode;
+
 typedef struct lt_state_layout {
+    lt_state_mode mode;
     lt_dtype compute;
     int32_t n_params;
     int64_t *offset; /* [n_params][LT_N_STATE_PARTS], -1: not kept */
@@ -33,10 +41,9 @@ lt_dtype lt_state_dtype(lt_dtype compute, lt_state_part part);
 /**
  * Lay the state out: part by part, in a part unit by unit, so that a unit's parameters are
  * neighbours.
- * in       training: false leaves gradients, moments and remainders out (generate, eval)
  */
 LT_NODISCARD lt_status lt_state_layout_create(const lt_model *model, const lt_units *units,
-                                              lt_dtype compute, bool training,
+                                              lt_dtype compute, lt_state_mode mode,
                                               lt_state_layout **out);
 void lt_state_layout_destroy(lt_state_layout *layout);
 static inline int64_t lt_state_offset(const lt_state_layout *l, int32_t param, lt_state_part part)

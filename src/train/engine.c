@@ -173,6 +173,12 @@ static lt_status scale_rates(lt_engine *e)
     return st;
 }
 
+bool lt_engine_updates_early(const lt_engine *e)
+{
+    const lt_cfg_training *t = e->cfg ? &e->cfg->training : NULL;
+    return t && t->clip_grad <= 0.0 && t->gradient_accumulation_steps == 1;
+}
+
 lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
 {
     lt_exec_opts o = {.device = e->device,
@@ -196,14 +202,30 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
                               .weight_decay = t->weight_decay,
                               .lr_scale = 1.0};
     o.clip_grad = t->clip_grad;
+    o.update_early = lt_engine_updates_early(e);
     o.memory_budget = e->cfg->lathe.memory_budget == LT_CFG_NONE ? 0 : e->cfg->lathe.memory_budget;
     return o;
+}
+
+// A unit for every block, so that an early update has little to wait for.
+static lt_status units_of_blocks(lt_engine *e)
+{
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(e->arena, (size_t)e->model->n_blocks * sizeof(char *), &memory));
+    const char **names = memory;
+    int64_t n = 0;
+    for (int32_t b = 0; b < e->model->n_blocks; b++)
+        if (e->model->blocks[b].kind->n_params > 0)
+            names[n++] = e->model->blocks[b].name;
+    return lt_units_create(e->model, names, n, NULL, &e->units);
 }
 
 static lt_status create_units(lt_engine *e)
 {
     const lt_texts none = {0};
     const lt_texts *p = e->cfg ? &e->cfg->parallel.fsdp_plan.apply_modules : &none;
+    if (p->n == 0 && lt_engine_updates_early(e))
+        return units_of_blocks(e);
     return lt_units_create(e->model, p->items, p->n, e->log, &e->units);
 }
 

@@ -45,6 +45,8 @@ LT_NODISCARD lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts
 /** Make the executor and fill its weights. opts as for lt_engine_open. */
 LT_NODISCARD lt_status lt_engine_start(lt_engine *e, const lt_engine_opts *opts);
 void lt_engine_close(lt_engine *e);
+/** Nothing is clipped and a step is one micro-batch: each unit is updated in the backward. */
+bool lt_engine_updates_early(const lt_engine *e);
 /** The executor's options for this engine, for those who only plan. */
 lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts);
 #endif

@@ -224,7 +224,8 @@ lt_status lt_forecast_run(const lt_engine *e, const lt_forecast_opts *opts, lt_f
 {
     *out = (lt_forecast){.worst_case = opts->source == NULL};
     walk w = {.e = e, .o = opts, .out = out, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
-    lt_status st = lt_state_layout_create(e->model, e->units, e->compute, true, &w.state);
+    const lt_state_mode mode = lt_engine_updates_early(e) ? LT_STATE_WITHOUT_GRADS : LT_STATE_WHOLE;
+    lt_status st = lt_state_layout_create(e->model, e->units, e->compute, mode, &w.state);
     if (st == LT_OK && opts->source) {
         st = walk_data(&w);
     } else if (st == LT_OK) {

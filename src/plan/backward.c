@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward half of a step, and the update: where gradients meet, when a unit's are complete.
+#include "plan/compile_blocks.h"
+#include "plan/maker.h"
+
+// The gradients that consumers gave an output meet in the first of them, in the order in which they
+// were made.
+static lt_status meet(lt_maker *k, int32_t block, int32_t output)
+{
+    lt_program *p = k->p;
+    int32_t sum = LT_NONE;
+    for (int32_t c = k->m->n_blocks - 1; c > block; c--) {
+        for (int32_t i = 0; lt_program_uses(p, c) && i < k->m->blocks[c].kind->n_in; i++) {
+            const lt_edge e = k->m->blocks[c].inputs[i];
+            const int32_t part = p->grad_buffer[c * LT_MAX_IN + i];
+            if (e.block != block || e.output != output || part == LT_NONE)
+                continue;
+            if (sum == LT_NONE) {
+                sum = part;
+                continue;
+            }
+            LT_TRY(lt_make_action(k, LT_ACT_ADD, sum, LT_QUEUE_COMPUTE));
+            lt_last_action(k)->other = part;
+            lt_last_action(k)->bytes = 3 * LT_AT(&p->buffers, lt_buffer, sum).bytes;
+            LT_TRY(lt_make_access(k, sum, true));
+            LT_TRY(lt_make_access(k, part, false));
+        }
+    }
+    p->grad_from[block * LT_MAX_OUT + output] = sum;
+    return LT_OK;
+}
+
+// A weight that was updated already must not be read by a backward that belongs to the old one.
+static lt_status check_not_updated(const lt_maker *k, int32_t block)
+{
+    const lt_block *b = &k->m->blocks[block];
+    for (int32_t i = 0; i < b->kind->n_params; i++) {
+        const lt_param *param = &k->m->params[b->params[i]];
+        if (param->trainable && k->updated[k->p->opts.units->of_param[param->id]])
+            return LT_FAIL(LT_ERR_INTERNAL, "%s is updated before the backward of %s has read it",
+                           param->name, b->name);
+    }
+    return LT_OK;
+}
+
+static lt_status backward(lt_maker *k, int32_t block, bool *written)
+{
+    lt_program *p = k->p;
+    const lt_block *b = &k->m->blocks[block];
+    const lt_compiled *c = p->compiled[block];
+    LT_TRY(check_not_updated(k, block));
+    for (int32_t i = 0; i < b->kind->n_out; i++)
+        LT_TRY(meet(k, block, i));
+    LT_TRY(lt_make_action(k, LT_ACT_BACKWARD, block, LT_QUEUE_COMPUTE));
+    lt_last_action(k)->flops = c->backward_flops + c->again_flops;
+    LT_TRY(lt_make_param_accesses(k, block));
+    LT_TRY(lt_make_batch_accesses(k, block));
+    for (int32_t i = 0; i < b->kind->n_in; i++)
+        if (c->reads_edge_in[i])
+            LT_TRY(lt_make_access(k, *lt_edge_buffer(p, b->inputs[i]), false));
+    for (int32_t i = 0; i < b->kind->n_out; i++) {
+        LT_TRY(lt_make_access(k, p->grad_from[block * LT_MAX_OUT + i], false));
+        if (c->yields)
+            LT_TRY(lt_make_edge(k, block, i));
+        if (c->reads_edge_out[i])
+            LT_TRY(lt_make_access(k, p->edge_buffer[block * LT_MAX_OUT + i], c->yields));
+    }
+    LT_TRY(lt_make_access(k, p->saved_buffer[block], false));
+    for (int32_t i = 0; i < b->kind->n_in; i++) {
+        if (!c->grad_edge_in[i])
+            continue;
+        // edges are the first values
+        const lt_tensor *t = &LT_AT(&c->graph.values, lt_value, i).tensor;
+        int32_t *buffer = &p->grad_buffer[block * LT_MAX_IN + i];
+        LT_TRY(lt_make_buffer(k, LT_BUF_GRAD, block, i, (int64_t)lt_tensor_bytes(t), buffer));
+        LT_TRY(lt_make_access(k, *buffer, true));
+    }
+    const int64_t row = (p->actions.n - 1) * p->max_params;
+    for (int32_t i = 0; i < b->kind->n_params; i++) {
+        if (!c->grad_param[i])
+            continue;
+        p->grad_add[row + i] = written[b->params[i]];
+        written[b->params[i]] = true;
+        LT_TRY(lt_make_access(k, p->unit_grads[p->opts.units->of_param[b->params[i]]], true));
+    }
+    return lt_make_work(k, block, c->backward_bytes);
+}
+
+// The last backward that writes into a unit is that of the earliest block, in forward order, that
+// reads one of its parameters.
+static void find_last_writers(lt_maker *k)
+{
+    for (int32_t b = k->m->n_blocks - 1; b >= 0; b--) {
+        for (int32_t i = 0;
+             lt_program_uses(k->p, b) && k->needs[b] && i < k->m->blocks[b].kind->n_params; i++)
+            if (k->p->compiled[b]->grad_param[i])
+                k->writer[k->p->opts.units->of_param[k->m->blocks[b].params[i]]] = b;
+    }
+}
+
+// The squares of a unit's gradients join the norm. Without clipping it is only measured, so that
+// the update need not wait for it.
+static lt_status norm_of_unit(lt_maker *k, int32_t unit)
+{
+    bool first = true;
+    for (int32_t u = 0; u < k->p->opts.units->n_units; u++)
+        first = first && !k->updated[u];
+    LT_TRY(lt_make_action(k, LT_ACT_NORM, unit, LT_QUEUE_COMPUTE));
+    lt_last_action(k)->other = first ? 0 : 1;
+    lt_last_action(k)->bytes = lt_buffer_bytes(k, k->p->unit_grads[unit]);
+    LT_TRY(lt_make_access(k, k->p->norm_buffer, true));
+    return lt_make_access(k, k->p->unit_grads[unit], false);
+}
+
+static lt_status update(lt_maker *k, int32_t unit)
+{
+    lt_program *p = k->p;
+    LT_TRY(lt_make_action(k, LT_ACT_UPDATE, unit, LT_QUEUE_COMPUTE));
+    lt_last_action(k)->bytes = lt_buffer_bytes(k, k->values[unit]) +
+                               lt_buffer_bytes(k, p->unit_grads[unit]) +
+                               lt_buffer_bytes(k, k->moments[unit]);
+    LT_TRY(lt_make_access(k, k->values[unit], true));
+    LT_TRY(lt_make_access(k, p->unit_grads[unit], false));
+    LT_TRY(lt_make_access(k, k->moments[unit], true));
+    LT_TRY(lt_make_access(k, p->scalars_buffer, false));
+    k->updated[unit] = true;
+    return LT_OK;
+}
+
+static lt_status reduce_after(lt_maker *k, int32_t block)
+{
+    for (int32_t u = 0; u < k->p->opts.units->n_units; u++) {
+        if (k->writer[u] != block || !lt_unit_trains(k, u))
+            continue;
+        LT_TRY(lt_make_action(k, LT_ACT_REDUCE, u, LT_QUEUE_REDUCE));
+        lt_last_action(k)->bytes = lt_buffer_bytes(k, k->p->unit_grads[u]);
+        LT_TRY(lt_make_access(k, k->p->unit_grads[u], true));
+        if (k->p->update_early) {
+            LT_TRY(norm_of_unit(k, u));
+            LT_TRY(update(k, u));
+        }
+    }
+    return LT_OK;
+}
+
+lt_status lt_make_backward(lt_maker *k)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)k->m->n_params * sizeof(bool), "written gradients"));
+    bool *written = memory;
+    lt_status st = LT_OK;
+    find_last_writers(k);
+    for (int32_t b = k->m->n_blocks - 1; st == LT_OK && b >= 0; b--) {
+        if (!lt_program_uses(k->p, b) || !(k->needs[b] || k->m->blocks[b].role == LT_BLOCK_LOSS))
+            continue;
+        st = backward(k, b, written);
+        if (st == LT_OK && k->m->blocks[b].role == LT_BLOCK_LOSS)
+            st = lt_make_result(k, b);
+        if (st == LT_OK)
+            st = reduce_after(k, b);
+    }
+    for (int32_t i = 0; st == LT_OK && i < k->m->n_params; i++) {
+        if (k->m->params[i].trainable && !written[i]) {
+            st = LT_FAIL(LT_ERR_INTERNAL,
+                         "parameter %s is trainable, but no block's backward writes its gradient",
+                         k->m->params[i].name);
+        }
+    }
+    lt_mem_free(memory);
+    return st;
+}
+
+lt_status lt_make_update(lt_maker *k)
+{
+    lt_program *p = k->p;
+    if (p->opts.mode != LT_MODE_TRAIN)
+        return LT_OK;
+    LT_TRY(lt_make_action(k, LT_ACT_NORM, LT_NONE, LT_QUEUE_COMPUTE));
+    LT_TRY(lt_make_access(k, p->norm_buffer, true));
+    LT_TRY(lt_make_access(k, p->scalars_buffer, true));
+    for (int32_t u = 0; u < p->opts.units->n_units; u++)
+        if (lt_unit_trains(k, u) && !k->updated[u])
+            LT_TRY(lt_make_access(k, p->unit_grads[u], false));
+    for (int32_t u = 0; u < p->opts.units->n_units; u++)
+        if (lt_unit_trains(k, u) && !k->updated[u])
+            LT_TRY(update(k, u));
+    int32_t result = LT_NONE;
+    LT_TRY(lt_make_buffer(k, LT_BUF_RESULT, LT_NONE, 0, (int64_t)sizeof(double), &result));
+    LT_TRY(lt_make_action(k, LT_ACT_COPY, result, LT_QUEUE_D2H));
+    lt_last_action(k)->bytes = (int64_t)sizeof(double);
+    LT_TRY(lt_make_access(k, p->norm_buffer, false));
+    return lt_make_access(k, result, true);
+}

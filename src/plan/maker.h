@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program under construction, shared by the files that make its parts.
+#ifndef LT_PLAN_MAKER_H
+#define LT_PLAN_MAKER_H
+
+#include "plan/program.h"
+
+typedef struct lt_maker {
+    lt_program *p;
+    const lt_model *m;
+    bool *needs;     /* [n_blocks] */
+    int32_t *values; /* [n_units] buffers of the state */
+    int32_t *moments;
+    bool *gathered;  /* [n_units] in this micro-batch */
+    int32_t *writer; /* [n_units] the block whose backward is the last to write its gradients */
+    bool *updated;   /* [n_units] UPDATE has been placed */
+    int32_t *order;  /* units in order of first use */
+    int32_t n_order;
+} lt_maker;
+
+LT_NODISCARD lt_status lt_make_buffer(lt_maker *k, lt_buffer_kind kind, int32_t a, int32_t b,
+                                      int64_t bytes, int32_t *out);
+/** A new action, which lt_last_action then is. */
+LT_NODISCARD lt_status lt_make_action(lt_maker *k, lt_action_kind kind, int32_t subject,
+                                      lt_queue queue);
+lt_action *lt_last_action(const lt_maker *k);
+/** The last action touches a buffer. LT_NONE is nothing. */
+LT_NODISCARD lt_status lt_make_access(lt_maker *k, int32_t buffer, bool write);
+static inline int64_t lt_buffer_bytes(const lt_maker *k, int32_t buffer)
+{
+    return LT_AT(&k->p->buffers, lt_buffer, buffer).bytes;
+}
+static inline int32_t *lt_edge_buffer(const lt_program *p, lt_edge e)
+{
+    return &p->edge_buffer[e.block * LT_MAX_OUT + e.output];
+}
+
+/* Accesses and buffers of a block's action. */
+LT_NODISCARD lt_status lt_make_param_accesses(lt_maker *k, int32_t block);
+LT_NODISCARD lt_status lt_make_batch_accesses(lt_maker *k, int32_t block);
+LT_NODISCARD lt_status lt_make_work(lt_maker *k, int32_t block, int64_t bytes);
+LT_NODISCARD lt_status lt_make_edge(lt_maker *k, int32_t block, int32_t output);
+/** COPY of a block's first output to the host. */
+LT_NODISCARD lt_status lt_make_result(lt_maker *k, int32_t block);
+bool lt_unit_trains(const lt_maker *k, int32_t unit);
+
+/** All BACKWARD actions with their ADD and REDUCE, and with UPDATE where it comes early. */
+LT_NODISCARD lt_status lt_make_backward(lt_maker *k);
+/** NORM and UPDATE of what has not been updated yet, and the norm's way to the host. */
+LT_NODISCARD lt_status lt_make_update(lt_maker *k);
+#endif
