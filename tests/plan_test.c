@@ -178,6 +178,40 @@ static void a_plan_says_whether_it_fits(void **state)
     assert_text_contains(tight.out, "it does NOT fit into 1.0 MiB");
 }
 
+// What a step will need is known before the first one: the run begins with enough, and not with a
+// byte less.
+static void a_run_that_cannot_fit_does_not_begin(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    char enough[64], less[64];
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml");
+    assert_exit(plan, 0);
+    const int64_t planned = bytes_after(plan.out, "device pool in all: ");
+    (void)snprintf(enough, sizeof enough, "lathe.memory_budget=%lld", (long long)planned);
+    (void)snprintf(less, sizeof less, "lathe.memory_budget=%lld", (long long)planned - 1);
+    const lt_run_result tight = lt_lathe(*state, dir, "train", "train.yaml", less);
+    assert_exit(tight, 1);
+    assert_text_contains(tight.err, "for its largest batch: ");
+    assert_text_contains(tight.err, "or raise lathe.memory_budget");
+    assert_null(strstr(tight.out, " iteration "));
+    const lt_run_result fits = lt_lathe(*state, dir, "train", "train.yaml", enough);
+    assert_exit(fits, 0);
+    assert_text_contains(fits.err, "memory: ");
+    assert_text_contains(fits.err, "the largest batch has ");
+}
+
+static void records_that_cutoff_len_shortens_are_counted(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result whole = lt_lathe(*state, dir, "train", "train.yaml");
+    assert_exit(whole, 0);
+    assert_null(strstr(whole.err, "shortens"));
+    const lt_run_result cut = lt_lathe(*state, dir, "train", "train.yaml",
+                                       "data.dataset_param.basic_parameters.cutoff_len=60");
+    assert_exit(cut, 0);
+    assert_text_contains(cut.err, "note: cutoff_len 60 shortens 7 of the 10 records looked at");
+}
+
 // Without the data the worst case is planned, which is never less.
 static void the_worst_case_is_never_less(void **state)
 {
@@ -195,4 +229,6 @@ LT_TEST_MAIN(LT_TEST(the_pools_of_the_plan_are_those_of_the_run),
              LT_TEST(a_plan_of_a_resumed_run_is_that_of_its_rest),
              LT_TEST(the_memory_line_is_that_of_a_plan_of_two_steps),
              LT_TEST(the_process_needs_what_the_plan_says), LT_TEST(a_plan_says_whether_it_fits),
+             LT_TEST(a_run_that_cannot_fit_does_not_begin),
+             LT_TEST(records_that_cutoff_len_shortens_are_counted),
              LT_TEST(the_worst_case_is_never_less))

@@ -31,8 +31,10 @@ static void print_answer(void *ctx, const lt_answer *a)
     options *o = ctx;
     if (o->show-- <= 0)
         return;
-    (void)printf("%s %s\n    expected %s\n    given    %s\n", a->match ? "ok  " : "MISS",
-                 a->question, a->expected, a->given);
+    (void)printf("%s ", a->match ? "ok  " : "MISS");
+    for (const char *c = a->question; *c; c++) // on one line
+        (void)putchar(*c == '\n' ? ' ' : *c);
+    (void)printf("\n    expected %s\n    given    %s\n", a->expected, a->given);
     (void)fflush(stdout);
 }
 

@@ -7,19 +7,29 @@
 // Counts of one row of the data set.
 typedef struct row_counts {
     int32_t tokens, patches, merged, frames, targets;
+    bool known;
 } row_counts;
 
+// Counts of a source's rows, taken when a step first wants them.
 typedef struct counter {
     lt_source *source;
-    row_counts *row;
+    row_counts *row; // [n]
     int64_t n, merge;
+    int64_t n_counted;
 } counter;
 
-enum { ROWS_AT_ONCE = 64 };
+// Rows to be counted at once, each of them once.
+typedef struct counting {
+    const counter *k;
+    const int64_t *rows; // [n]
+    int64_t n;
+} counting;
+
+enum { ROWS_AT_ONCE = 16, CHUNK_ROWS = 2048 };
 
 static row_counts count_sample(const lt_sample *s, int64_t merge)
 {
-    row_counts c = {.tokens = (int32_t)s->n};
+    row_counts c = {.tokens = (int32_t)s->n, .known = true};
     for (int64_t i = 0; i < s->n_media; i++) {
         c.patches += (int32_t)lt_grid_patches(s->media[i].grid);
         c.merged += (int32_t)lt_grid_tokens(s->media[i].grid, merge);
@@ -33,17 +43,17 @@ static row_counts count_sample(const lt_sample *s, int64_t merge)
 static lt_status count_rows(void *ctx, int64_t piece, int thread)
 {
     (void)thread;
-    const counter *k = ctx;
+    const counting *c = ctx;
     lt_arena *arena = NULL;
     LT_TRY(lt_arena_create(&arena, "counting"));
     lt_status st = LT_OK;
-    const int64_t end = lt_min_i64(k->n, (piece + 1) * ROWS_AT_ONCE);
+    const int64_t end = lt_min_i64(c->n, (piece + 1) * ROWS_AT_ONCE);
     for (int64_t i = piece * ROWS_AT_ONCE; st == LT_OK && i < end; i++) {
         lt_sample s;
         lt_arena_reset(arena);
-        st = lt_dataset_encode(lt_source_dataset(k->source), i, arena, &s);
+        st = lt_dataset_encode(lt_source_dataset(c->k->source), c->rows[i], arena, &s);
         if (st == LT_OK)
-            k->row[i] = count_sample(&s, k->merge);
+            c->k->row[c->rows[i]] = count_sample(&s, c->k->merge);
     }
     lt_arena_destroy(arena);
     return st;
@@ -109,34 +119,74 @@ static void add_row(lt_extents *e, const row_counts *c)
     e->n[LT_EXT_TARGETS] += c->targets;
 }
 
-// The steps in the order in which the run will take them: a step's program holds all its micro-
-// batches.
-static lt_status walk_steps(walk *w, const counter *k, lt_sampler *sampler)
+// See to it that these rows are counted.
+static lt_status count(const walk *w, counter *k, const int64_t *rows, int64_t n)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * sizeof(int64_t), "rows to be counted"));
+    int64_t *wanted = memory;
+    counting c = {.k = k, .rows = wanted};
+    for (int64_t i = 0; i < n; i++) {
+        if (k->row[rows[i]].known)
+            continue;
+        k->row[rows[i]].known = true; // a row may come twice
+        wanted[c.n++] = rows[i];
+    }
+    k->n_counted += c.n;
+    const lt_status st = lt_pool_run(w->e->pool, lt_ceil_div(c.n, ROWS_AT_ONCE), count_rows, &c);
+    lt_mem_free(memory);
+    return st;
+}
+
+// A step's program holds all its micro-batches.
+static lt_status walk_step(walk *w, const counter *k, const int64_t *rows)
 {
     const lt_cfg_training *t = &w->e->cfg->training;
+    lt_extents all = {0};
+    for (int64_t m = 0; m < t->gradient_accumulation_steps; m++) {
+        lt_extents one = {0};
+        for (int64_t i = 0; i < t->micro_batch_size; i++)
+            add_row(&one, &k->row[*rows++]);
+        all = lt_extents_max(&all, &one);
+    }
+    w->out->n_steps++;
+    return look_at(w, &all);
+}
+
+// Some steps: their rows in the sampler's order, then their counts.
+static lt_status walk_chunk(walk *w, counter *k, lt_sampler *sampler, int64_t n_steps,
+                            int64_t *rows)
+{
+    const lt_cfg_training *t = &w->e->cfg->training;
+    const int64_t each = t->gradient_accumulation_steps * t->micro_batch_size;
+    for (int64_t at = 0; at < n_steps * each; at += t->micro_batch_size)
+        LT_TRY(lt_sampler_next(sampler, rows + at));
+    LT_TRY(count(w, k, rows, n_steps * each));
+    for (int64_t s = 0; s < n_steps; s++)
+        LT_TRY(walk_step(w, k, rows + s * each));
+    return LT_OK;
+}
+
+// The steps in the order in which the run will take them, until the time is up.
+static lt_status walk_steps(walk *w, counter *k, lt_sampler *sampler)
+{
+    const lt_cfg_training *t = &w->e->cfg->training;
+    const int64_t each = t->gradient_accumulation_steps * t->micro_batch_size;
+    const int64_t chunk = lt_max_i64(1, CHUNK_ROWS / each);
+    const double begin = lt_clock_now();
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)t->micro_batch_size * sizeof(int64_t),
-                        "rows of a micro-batch"));
-    int64_t *rows = memory;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)(chunk * each) * sizeof(int64_t), "rows of steps"));
     lt_status st = LT_OK;
-    for (int64_t step = 0; st == LT_OK && step < w->o->n_steps; step++) {
-        lt_extents all = {0};
-        for (int64_t m = 0; st == LT_OK && m < t->gradient_accumulation_steps; m++) {
-            lt_extents one = {0};
-            st = lt_sampler_next(sampler, rows);
-            for (int64_t i = 0; st == LT_OK && i < t->micro_batch_size; i++)
-                add_row(&one, &k->row[rows[i]]);
-            all = lt_extents_max(&all, &one);
-        }
-        if (st == LT_OK)
-            st = look_at(w, &all);
-        w->out->n_steps++;
+    for (int64_t at = 0; st == LT_OK && at < w->o->n_steps; at += chunk) {
+        if (w->o->seconds > 0 && at > 0 && lt_clock_now() - begin > w->o->seconds)
+            break;
+        st = walk_chunk(w, k, sampler, lt_min_i64(chunk, w->o->n_steps - at), memory);
     }
     lt_mem_free(memory);
     return st;
 }
 
-static lt_status count_source(const walk *w, lt_source *source, counter *k)
+static lt_status open_counter(const walk *w, lt_source *source, counter *k)
 {
     void *memory = NULL;
     *k = (counter){.source = source,
@@ -144,15 +194,16 @@ static lt_status count_source(const walk *w, lt_source *source, counter *k)
                    .merge = w->e->model->config.vision.merge};
     LT_TRY(lt_mem_alloc(&memory, (size_t)k->n * sizeof(row_counts), "counts of samples"));
     k->row = memory;
-    return lt_pool_run(w->e->pool, lt_ceil_div(k->n, ROWS_AT_ONCE), count_rows, k);
+    return LT_OK;
 }
 
 static lt_status walk_data(walk *w)
 {
     counter k;
+    const int64_t cut = lt_dataset_counted(lt_source_dataset(w->o->source)).cut;
     lt_sampler *sampler = NULL;
     lt_sampler_opts o = lt_sampler_opts_default();
-    lt_status st = count_source(w, w->o->source, &k);
+    lt_status st = open_counter(w, w->o->source, &k);
     o.n_samples = k.n;
     o.micro_batch = w->e->cfg->training.micro_batch_size;
     o.shuffle = w->e->cfg->data.dataloader_param.shuffle;
@@ -162,8 +213,22 @@ static lt_status walk_data(walk *w)
         st = lt_sampler_create(&o, w->e->log, &sampler);
     if (st == LT_OK)
         st = walk_steps(w, &k, sampler);
+    w->out->n_rows = k.n_counted;
+    w->out->n_cut = lt_dataset_counted(lt_source_dataset(k.source)).cut - cut;
     lt_sampler_destroy(sampler);
     lt_mem_free(k.row);
+    return st;
+}
+
+static lt_status count_all(const walk *w, counter *k)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)k->n * sizeof(int64_t), "rows of a validation"));
+    int64_t *rows = memory;
+    for (int64_t i = 0; i < k->n; i++)
+        rows[i] = i;
+    const lt_status st = count(w, k, rows, k->n);
+    lt_mem_free(memory);
     return st;
 }
 
@@ -179,7 +244,9 @@ static lt_status walk_validation(walk *w)
         return LT_OK;
     w->mode = LT_MODE_LOSS;
     lt_vec_clear(&w->seen);
-    lt_status st = count_source(w, w->o->validation, &k);
+    lt_status st = open_counter(w, w->o->validation, &k);
+    if (st == LT_OK)
+        st = count_all(w, &k);
     for (int64_t i = 0; st == LT_OK && i < k.n; i += each) {
         lt_extents all = {0};
         for (int64_t r = i; r < lt_min_i64(i + each, k.n); r++)
@@ -218,6 +285,25 @@ static int64_t host_bytes(const lt_engine *e, const lt_extents *x)
     }
     const int64_t micro = e->cfg->training.gradient_accumulation_steps;
     return bytes * (micro + lt_max_i64(2, micro) + 2);
+}
+
+lt_status lt_forecast_fits(const lt_engine *e, const lt_forecast *f)
+{
+    const int64_t own = e->cfg->lathe.memory_budget;
+    const int64_t limit = own == LT_CFG_NONE ? e->device->memory_bytes : own;
+    const int64_t want = f->state + f->step;
+    const lt_extents *x = &f->largest;
+    if (limit <= 0 || want <= limit)
+        return LT_OK;
+    return LT_FAIL(LT_ERR_MEMORY,
+                   "the run needs %s on %s (%s of parameters, gradients and moments, %s for its "
+                   "largest batch: %lld tokens and %lld patches in %lld samples), but may use %s: "
+                   "recompute more (features.recompute), shorten "
+                   "data.dataset_param.basic_parameters.cutoff_len, or raise lathe.memory_budget",
+                   lt_bytes_text(want).s, e->device->name, lt_bytes_text(f->state).s,
+                   lt_bytes_text(f->step).s, (long long)x->n[LT_EXT_TOKENS],
+                   (long long)x->n[LT_EXT_PATCHES], (long long)x->n[LT_EXT_SAMPLES],
+                   lt_bytes_text(limit).s);
 }
 
 lt_status lt_forecast_run(const lt_engine *e, const lt_forecast_opts *opts, lt_forecast *out)

@@ -15,6 +15,7 @@ typedef struct lt_forecast_opts {
     lt_source *validation; /* NULL: the run has none */
     int64_t n_steps;       /* optimizer steps */
     lt_progress from;      /* where a resumed run goes on */
+    double seconds;        /* look at no further steps when so many have passed; 0: look at all */
 } lt_forecast_opts;
 
 typedef struct lt_forecast {
@@ -26,6 +27,7 @@ typedef struct lt_forecast {
     lt_program *program; /* its program; the caller's */
     lt_peak peak;        /* of that program */
     int64_t n_steps, n_programs; /* looked at */
+    int64_t n_rows, n_cut;       /* records looked at; those longer than cutoff_len */
     bool worst_case; /* no data was read: cutoff_len and the pixel limits at their most */
 } lt_forecast;
 
@@ -38,5 +40,7 @@ typedef struct lt_forecast {
  */
 LT_NODISCARD lt_status lt_forecast_run(const lt_engine *engine, const lt_forecast_opts *opts,
                                        lt_forecast *out);
+/** errors   LT_ERR_MEMORY: the run needs more than lathe.memory_budget, or the device, allows */
+LT_NODISCARD lt_status lt_forecast_fits(const lt_engine *engine, const lt_forecast *f);
 void lt_forecast_deinit(lt_forecast *f);
 #endif

@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 
+enum { FILES_SHOWN = 4 };
+
 struct lt_source {
     const lt_config *cfg;
     const lt_cfg_dataset *section;
@@ -12,6 +14,8 @@ struct lt_source {
     lt_tokenizer *tokenizer;
     const lt_template *chat;
     lt_dataset *dataset;
+    const char **files; /* [n_files] */
+    int64_t n_files;
     lt_image_processor processor;
     lt_collate_opts collate;
 };
@@ -190,11 +194,11 @@ static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_mode
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
     const lt_texts *list = files ? files : &b->dataset;
-    const char **paths = NULL;
-    LT_TRY(find_files(s, list, &paths));
+    LT_TRY(find_files(s, list, &s->files));
+    s->n_files = list->n;
     lt_dataset_opts o = lt_dataset_opts_default();
-    o.files = paths;
-    o.n_files = list->n;
+    o.files = s->files;
+    o.n_files = s->n_files;
     o.max_samples = b->max_samples == LT_CFG_NONE ? 0 : b->max_samples;
     o.attr = attr_of(&s->section->attr);
     o.encode = encode_opts(s, model);
@@ -273,15 +277,26 @@ const lt_tokenizer *lt_source_tokenizer(const lt_source *s)
     return s->tokenizer;
 }
 
+static lt_status print_files(const lt_source *s, lt_buf *out)
+{
+    const int64_t shown = lt_min_i64(s->n_files, FILES_SHOWN);
+    for (int64_t i = 0; i < shown; i++)
+        LT_TRY(lt_buf_printf(out, "%s%s", i > 0 ? ", " : "", s->files[i]));
+    return s->n_files > shown
+               ? lt_buf_printf(out, " and %lld more", (long long)(s->n_files - shown))
+               : LT_OK;
+}
+
 lt_status lt_source_print(const lt_source *s, lt_buf *out)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
+    LT_TRY(lt_buf_printf(out, "%lld samples (", (long long)lt_dataset_rows(s->dataset)));
+    LT_TRY(print_files(s, out));
     return lt_buf_printf(out,
-                         "%lld samples (%s), template %s, cutoff_len %lld; pictures: budget %lld "
-                         "to %lld pixels, processor %lld to %lld",
-                         (long long)lt_dataset_rows(s->dataset),
-                         lt_dataset_place(s->dataset, 0).file, s->chat->name,
-                         (long long)b->cutoff_len, (long long)s->collate.budget.min_pixels,
+                         "), template %s, cutoff_len %lld; pictures: budget %lld to %lld pixels, "
+                         "processor %lld to %lld",
+                         s->chat->name, (long long)b->cutoff_len,
+                         (long long)s->collate.budget.min_pixels,
                          (long long)s->collate.budget.max_pixels,
                          (long long)s->processor.min_pixels, (long long)s->processor.max_pixels);
 }

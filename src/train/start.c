@@ -38,8 +38,24 @@ static lt_status print_optimizer(const lt_engine *e, const lt_schedule *s, lt_bu
                          (long long)t->micro_batch_size, (long long)t->gradient_accumulation_steps);
 }
 
+static lt_status print_memory(const lt_forecast *f, int64_t n_steps, lt_buf *out)
+{
+    const lt_extents *x = &f->largest;
+    if (!f->n_steps)
+        return LT_OK;
+    LT_TRY(lt_buf_printf(out,
+                         "\nmemory: %s, of them %s for parameters, gradients and moments; the "
+                         "largest batch has %lld tokens and %lld patches",
+                         lt_bytes_text(f->state + f->step).s, lt_bytes_text(f->state).s,
+                         (long long)x->n[LT_EXT_TOKENS], (long long)x->n[LT_EXT_PATCHES]));
+    return f->n_steps < n_steps ? lt_buf_printf(out, " (of the first %lld steps of %lld)",
+                                                (long long)f->n_steps, (long long)n_steps)
+                                : LT_OK;
+}
+
 lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_schedule *schedule,
-                        const lt_progress *progress, double matmul_rate, lt_buf *out)
+                        const lt_progress *progress, const lt_forecast *ahead, double matmul_rate,
+                        lt_buf *out)
 {
     static const char *const policies[] = {"keep", "lean", "full"};
     LT_TRY(lt_buf_printf(out, "%s: %s, compute %s", e->device->name, e->device->description,
@@ -62,7 +78,7 @@ lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_sc
     for (int p = 0; p < LT_N_POLICIES; p++)
         if (blocks[p] > 0)
             LT_TRY(lt_buf_printf(out, " %s in %lld blocks", policies[p], (long long)blocks[p]));
-    LT_TRY(lt_buf_printf(out, "; state %s", lt_bytes_text(lt_exec_memory_of(e->exec).state).s));
+    LT_TRY(print_memory(ahead, schedule->steps - progress->iteration, out));
     if (progress->iteration > 0)
         LT_TRY(lt_buf_printf(out, "\nresuming after step %lld (%lld samples)",
                              (long long)progress->iteration, (long long)progress->consumed));

@@ -4,13 +4,12 @@
 #define LT_TRAIN_START_H
 
 #include "optim/schedule.h"
-#include "train/source.h"
-#include "train/weights.h"
+#include "train/forecast.h"
 
 /** Device, parameters by module, rates, data, loss, memory: one fact a line. */
 LT_NODISCARD lt_status lt_start_text(const lt_engine *e, const lt_source *source,
                                      const lt_schedule *schedule, const lt_progress *progress,
-                                     double matmul_rate, lt_buf *out);
+                                     const lt_forecast *ahead, double matmul_rate, lt_buf *out);
 /**
  * Make training.save, if it is set, before any work is done for it.
  * errors   LT_ERR_IO: it cannot be made, or not be written to

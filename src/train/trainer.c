@@ -10,12 +10,15 @@
 #include "train/rate.h"
 #include "train/source.h"
 #include "train/start.h"
+#include "train/watchdog.h"
 #include "train/weights.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+static const double LOOK_AHEAD_S = 5.0, PATIENCE_S = 300.0;
 
 // All that lives during a run.
 typedef struct trainer {
@@ -27,6 +30,7 @@ typedef struct trainer {
     lt_sampler *sampler;
     lt_loader *loader;
     lt_metrics *metrics;
+    lt_watchdog *watchdog;
     lt_schedule schedule;
     lt_progress progress;
     int64_t n_micro, global_batch;
@@ -129,28 +133,34 @@ static lt_status take_tables(trainer *t)
     return LT_OK;
 }
 
-static lt_status open_run(trainer *t)
+// What the steps will need, so that a run that cannot end does not begin.
+static lt_status look_ahead(trainer *t, lt_forecast *out)
 {
-    const lt_engine_opts o = {.training = true, .weights = true};
-    LT_TRY(lt_engine_open(t->cfg, &o, t->log, &t->engine));
-    t->n_micro = t->cfg->training.gradient_accumulation_steps;
-    t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
-    LT_TRY(take_tables(t));
-    LT_TRY(open_data(t));
-    LT_TRY(lt_make_save_folder(t->cfg));
-    LT_TRY(lt_engine_start(t->engine, &o));
-    LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
-    t->began_at = t->progress.iteration;
-    t->out->iterations = t->progress.iteration;
-    t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
-    LT_TRY(open_loader(t));
-    LT_TRY(set_schedule(t));
-    LT_TRY(lt_run_directory(t->cfg, t->out->run_dir, sizeof t->out->run_dir));
-    LT_TRY(lt_metrics_open(t->out->run_dir, t->progress.iteration, &t->metrics));
-    LT_TRY(lt_matmul_rate(t->engine->device, t->engine->compute, &t->matmul_rate));
+    lt_forecast_opts o = {
+        .source = t->source, .validation = t->validation, .seconds = LOOK_AHEAD_S};
+    const lt_checkpoint *run = t->engine->run;
+    if (run && run->state)
+        LT_TRY(lt_progress_read(run, &o.from));
+    o.n_steps = lt_max_i64(0, t->schedule.steps - o.from.iteration);
+    LT_TRY(lt_forecast_run(t->engine, &o, out));
+    if (out->n_cut > 0) {
+        LT_NOTE(t->log, "data", "cutoff_len %lld shortens %lld of the %lld records looked at",
+                (long long)t->cfg->data.dataset_param.basic_parameters.cutoff_len,
+                (long long)out->n_cut, (long long)out->n_rows);
+    }
+    return lt_forecast_fits(t->engine, out);
+}
+
+static const char *exec_now(const void *exec)
+{
+    return lt_exec_now(exec);
+}
+
+static lt_status say_start(trainer *t, const lt_forecast *ahead)
+{
     lt_buf text = {0};
-    lt_status st =
-        lt_start_text(t->engine, t->source, &t->schedule, &t->progress, t->matmul_rate, &text);
+    lt_status st = lt_start_text(t->engine, t->source, &t->schedule, &t->progress, ahead,
+                                 t->matmul_rate, &text);
     if (st == LT_OK)
         LT_INFO(t->log, "start", "%s", text.data);
     lt_buf_clear(&text);
@@ -161,6 +171,32 @@ static lt_status open_run(trainer *t)
     }
     lt_buf_deinit(&text);
     return st;
+}
+
+static lt_status open_run(trainer *t, lt_forecast *ahead)
+{
+    const lt_engine_opts o = {.training = true, .weights = true};
+    LT_TRY(lt_engine_open(t->cfg, &o, t->log, &t->engine));
+    t->n_micro = t->cfg->training.gradient_accumulation_steps;
+    t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
+    LT_TRY(take_tables(t));
+    LT_TRY(open_data(t));
+    LT_TRY(lt_make_save_folder(t->cfg));
+    LT_TRY(set_schedule(t));
+    LT_TRY(look_ahead(t, ahead));
+    LT_TRY(lt_engine_start(t->engine, &o));
+    LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
+    t->began_at = t->progress.iteration;
+    t->out->iterations = t->progress.iteration;
+    t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
+    LT_TRY(open_loader(t));
+    LT_TRY(lt_run_directory(t->cfg, t->out->run_dir, sizeof t->out->run_dir));
+    LT_TRY(lt_metrics_open(t->out->run_dir, t->progress.iteration, &t->metrics));
+    LT_TRY(lt_matmul_rate(t->engine->device, t->engine->compute, &t->matmul_rate));
+    LT_TRY(say_start(t, ahead));
+    const lt_watchdog_opts w = {
+        .patience_s = PATIENCE_S, .now = exec_now, .ctx = t->engine->exec, .log = t->log};
+    return lt_watchdog_create(&w, &t->watchdog);
 }
 
 // A full disk is no reason to stop training: only what is written about it is lost.
@@ -177,6 +213,7 @@ static lt_status close_run(trainer *t, lt_status st)
 {
     char message[4096]; // of the first error, which no other replaces
     (void)snprintf(message, sizeof message, "%s", lt_error_message());
+    lt_watchdog_destroy(t->watchdog);
     lt_loader_destroy(t->loader);
     lt_sampler_destroy(t->sampler);
     lt_source_close(t->source);
@@ -327,10 +364,12 @@ static lt_status one_step(trainer *t)
     const double updated = lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE];
     const double lr = lt_schedule_lr(&t->schedule, t->progress.iteration);
     lt_step_result r;
+    lt_watchdog_stage(t->watchdog, t->progress.iteration + 1, "waiting for data");
     const lt_status fetched = fetch(t);
     t->data_failed = fetched != LT_OK;
     LT_TRY(fetched);
     const double wait_s = lt_loader_waited_s(t->loader) - waited;
+    lt_watchdog_stage(t->watchdog, t->progress.iteration + 1, NULL);
     LT_TRY(
         lt_exec_step(t->engine->exec, t->view, t->n_micro, t->progress.updates + 1, lr, NULL, &r));
     t->progress.iteration++;
@@ -359,6 +398,7 @@ static lt_status save(trainer *t)
     if (!t->cfg->training.save || t->last_saved == t->progress.iteration)
         return LT_OK;
     char *dir = NULL;
+    lt_watchdog_stage(t->watchdog, t->progress.iteration, "saving");
     LT_TRY(lt_weights_save(t->engine, &t->progress));
     t->last_saved = t->progress.iteration;
     LT_TRY(lt_run_dir(t->engine->arena, t->cfg->training.save, t->progress.iteration, &dir));
@@ -376,6 +416,7 @@ static lt_status validate(trainer *t)
 {
     double loss = 0.0;
     int64_t steps = 0;
+    lt_watchdog_stage(t->watchdog, t->progress.iteration, "validation");
     LT_TRY(lt_source_loss(t->validation, t->engine->exec, t->cfg->training.val_micro_batch_size,
                           &loss, &steps));
     lt_buf text = {0};
@@ -437,7 +478,9 @@ lt_status lt_train(const lt_config *cfg, const lt_train_sinks *sinks, lt_train_s
 {
     *out = (lt_train_summary){.first_loss = (double)NAN, .last_loss = (double)NAN};
     trainer t = {.cfg = cfg, .sinks = sinks, .log = sinks->log, .out = out};
-    lt_status st = open_run(&t);
+    lt_forecast ahead = {0};
+    lt_status st = open_run(&t, &ahead);
+    lt_forecast_deinit(&ahead);
     if (st == LT_OK)
         st = loop(&t);
     if (t.loader && t.batch)
