@@ -194,7 +194,7 @@ static const bad_case config_cases[] = {
     {"a wrong type", "train.yaml", "lr: 1.0e-2", "lr: fast", .exit_code = 2,
      .says = {"train.yaml:14: training.lr: ", "fast"}},
     {"an unknown template", .extra = {"data.dataset_param.basic_parameters.template=qwen3_vlx"},
-     .exit_code = 2, .says = {"template", "\"qwen3_vlx\"", "qwen3_vl_nothink"}},
+     .exit_code = 2, .says = {"template", "\"qwen3_vlx\"", "such as qwen3_vl"}},
     {"a value that is none of the choices", .extra = {"training.lr_decay_style=cosinus"},
      .exit_code = 2, .says = {"training.lr_decay_style", "cosine"}},
     {"what does not exist yet", .extra = {"training.optimizer=muon"}, .exit_code = 2,
