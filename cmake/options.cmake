@@ -38,7 +38,7 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-foreach(lib jansson yaml-0.1 libpcre2-8 libutf8proc libjpeg libpng libwebp zlib cmocka)
+foreach(lib jansson yaml-0.1 libpcre2-8 libutf8proc libjpeg libpng libwebp libwebpdemux zlib cmocka)
   string(REGEX REPLACE "[^a-z0-9]" "_" name ${lib})
   pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${lib})
 endforeach()

@@ -33,6 +33,9 @@ lt_golden(shared/data ${qwen3} tests_golden_data ../shared/golden/data --tokeniz
   --images ../shared/golden/image/images)
 lt_golden(shared/pipeline ${qwen3} tests_golden_data ../shared/golden/pipeline --tokenizer ${qwen3}
   --images ../shared/golden/pipeline/images)
+# Pictures: GIF, BMP and WebP of many kinds (RGB bytes made with Pillow 13), and the full set.
+lt_golden(tests/image tests/golden/image tests_golden_image tests/golden/image)
+lt_golden(shared/image ../shared/golden/image tests_golden_image ../shared/golden/image)
 
 # Where there is no GPU they say so and count as skipped. golden_model DIR --device cuda is for machines that have one.
 if(LATHE_CUDA)

@@ -90,12 +90,21 @@ lt_status lt_image_budget_size(const lt_image_budget *budget, int64_t h, int64_t
     return LT_OK;
 }
 
-static lt_status decode(const uint8_t *bytes, size_t len, const char *name, lt_native *out)
+static const struct {
+    lt_image_format format;
+    lt_status (*decode)(const uint8_t *bytes, size_t len, const char *name, lt_native *out);
+} decoders[] = {
+    {LT_IMAGE_JPEG, lt_jpeg_decode}, {LT_IMAGE_PNG, lt_png_decode}, {LT_IMAGE_WEBP, lt_webp_decode},
+    {LT_IMAGE_GIF, lt_gif_decode},   {LT_IMAGE_BMP, lt_bmp_decode},
+};
+
+lt_status lt_native_decode(const uint8_t *bytes, size_t len, const char *name, lt_native *out)
 {
     lt_image_info info = {0};
     LT_TRY(lt_image_probe_bytes(bytes, len, name, &info));
-    LT_TRY(info.format == LT_IMAGE_PNG ? lt_png_decode(bytes, len, name, out)
-                                       : lt_jpeg_decode(bytes, len, name, out));
+    for (size_t i = 0; i < sizeof decoders / sizeof decoders[0]; i++)
+        if (decoders[i].format == info.format)
+            LT_TRY(decoders[i].decode(bytes, len, name, out));
     if (out->h != info.h || out->w != info.w) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "picture %s: its header says %lld x %lld pixels, its decoder %lld x %lld",
@@ -135,7 +144,7 @@ lt_status lt_image_load_bytes(const void *bytes, size_t len, const char *name,
 {
     lt_native native = {0};
     lt_image image = {0};
-    lt_status st = decode(bytes, len, name, &native);
+    lt_status st = lt_native_decode(bytes, len, name, &native);
     if (st == LT_OK)
         st = regularise(&native, budget, name, &image);
     if (st == LT_ERR_DATA) // the budget's own, which knows no name

@@ -8,8 +8,8 @@
 #include "tensor/tensor.h"
 
 /**
- * Formats that are told apart by their first bytes. JPEG and PNG are read, the others are refused
- * by name.
+ * Formats that are told apart by their first bytes. JPEG, PNG, WebP, GIF and BMP are read, the
+ * others are refused by name.
  */
 #define LT_IMAGE_FORMAT_LIST(X)                                                                    \
     X(UNKNOWN, "unknown")                                                                          \
@@ -89,7 +89,7 @@ LT_NODISCARD lt_status lt_image_budget_size(const lt_image_budget *budget, int64
  * Decode and bring within the budget: the RGB bytes that Pillow has at the same point, in every
  * bit.
  * in       JPEG: 1, 3 or 4 components, baseline, progressive or arithmetic, 8 bits. PNG: every
- *          colour type and depth.
+ *          colour type and depth. WebP, GIF: the first frame. BMP: 1 to 32 bits, run lengths.
  * out      *out is replaced; free with lt_image_deinit
  * errors   as lt_image_probe; LT_ERR_FORMAT for a truncated or broken file, naming it;
  *          LT_ERR_MEMORY

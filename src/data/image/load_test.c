@@ -31,9 +31,6 @@ static void assert_refused(const void *bytes, size_t len, lt_status code, const 
 static void formats_that_are_not_read_are_refused_by_name(void **state)
 {
     (void)state;
-    assert_refused("GIF89a\1\0\1\0\0\0\0", 13, LT_ERR_UNSUPPORTED, "a GIF file");
-    assert_refused("RIFF\x20\0\0\0WEBPVP8 ", 16, LT_ERR_UNSUPPORTED, "a WebP file");
-    assert_refused("BM\x36\0\0\0\0\0\0\0\x36\0\0\0", 14, LT_ERR_UNSUPPORTED, "a BMP file");
     assert_refused("II*\0\x08\0\0\0\0\0\0\0", 12, LT_ERR_UNSUPPORTED, "a TIFF file");
     assert_refused("\0\0\0\x20"
                    "ftypavif\0\0\0\0",
@@ -85,6 +82,36 @@ static void a_truncated_png_is_an_error(void **state)
 {
     check_prefixes(*state, "a_40x30.png", 31, 16); // the end chunk isn't needed
     check_prefixes(*state, "j_pal_200x120.png", 301, 16);
+}
+
+static void truncated_gif_webp_and_bmp_are_errors(void **state)
+{
+    check_prefixes(*state, "q_anim_50x36.gif", 31, 800); // the second frame isn't needed
+    check_prefixes(*state, "x_61x43.webp", 31, 2);
+    check_prefixes(*state, "y_61x43.bmp", 301, 0);
+}
+
+// Row 7: sizes are bounded before any memory is asked for, in each format.
+static void sizes_above_the_limit_are_refused_in_every_format(void **state)
+{
+    (void)state;
+    static const char
+        gif[] = "GIF89a\x20\x4e\x20\x4e\0\0\0,\0\0\0\0\1\0\1\0\0\2",
+        webp[] = "RIFF\x20\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x1f\x4e\0\x1f\x4e\0",
+        bmp[] = "BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x20\x4e\0\0\x20\x4e\0\0\1\0\x18\0";
+    assert_refused(gif, sizeof gif - 1, LT_ERR_FORMAT, "20000 x 20000 pixels: more than");
+    assert_refused(webp, sizeof webp - 1, LT_ERR_FORMAT, "20000 x 20000 pixels: more than");
+    assert_refused(bmp, sizeof bmp - 1, LT_ERR_FORMAT, "20000 x 20000 pixels: more than");
+}
+
+static void a_gif_may_not_claim_more_than_its_codes_can_fill(void **state)
+{
+    (void)state;
+    static const char gif[] = "GIF89a\x10\x27\x10\x27\0\0\0,\0\0\0\0\x10\x27\x10\x27\0\2\1\0";
+    lt_image image = {0};
+    assert_fails(lt_image_load_bytes(gif, sizeof gif - 1, "bomb.gif", &budget, &image),
+                 LT_ERR_FORMAT, "cannot hold 10000 x 10000 pixels");
+    assert_null(image.px);
 }
 
 static void a_truncated_jpeg_says_how_far_it_goes(void **state)
@@ -199,6 +226,9 @@ static void the_size_is_found_behind_large_segments(void **state)
 LT_TEST_MAIN(LT_TEST(formats_that_are_not_read_are_refused_by_name),
              LT_TEST(a_missing_an_empty_and_a_directory_path_are_named),
              LT_TEST(a_truncated_jpeg_is_an_error), LT_TEST(a_truncated_png_is_an_error),
+             LT_TEST(truncated_gif_webp_and_bmp_are_errors),
+             LT_TEST(sizes_above_the_limit_are_refused_in_every_format),
+             LT_TEST(a_gif_may_not_claim_more_than_its_codes_can_fill),
              LT_TEST(a_truncated_jpeg_says_how_far_it_goes),
              LT_TEST(a_flipped_bit_in_a_png_is_an_error),
              LT_TEST(a_header_alone_may_not_claim_the_memory_of_a_picture),

@@ -15,6 +15,7 @@ enum {
     LT_IMAGE_MAX_GARBAGE = 1 << 16,        // bytes between JPEG segments
     LT_IMAGE_MAX_SCANS = 1000,             // of a progressive JPEG
     LT_IMAGE_MAX_DEFLATE_RATIO = 1032 + 8, // bytes that one compressed byte can stand for
+    LT_IMAGE_MAX_LZW_RATIO = 4 * 4096,     // pixels of a GIF that one byte can stand for
     LT_IMAGE_MAX_BLOCK_PIXELS =
         2048, // pixels that one byte of Huffman-coded JPEG can stand for: a bit a block of 256
 };
@@ -54,6 +55,43 @@ LT_NODISCARD lt_status lt_jpeg_decode(const uint8_t *bytes, size_t len, const ch
                                       lt_native *out);
 LT_NODISCARD lt_status lt_png_decode(const uint8_t *bytes, size_t len, const char *name,
                                      lt_native *out);
+
+LT_NODISCARD lt_status lt_webp_decode(const uint8_t *bytes, size_t len, const char *name,
+                                      lt_native *out);
+LT_NODISCARD lt_status lt_gif_decode(const uint8_t *bytes, size_t len, const char *name,
+                                     lt_native *out);
+LT_NODISCARD lt_status lt_bmp_decode(const uint8_t *bytes, size_t len, const char *name,
+                                     lt_native *out);
+
+/** By the format that the probe finds. errors: of both; sizes that differ */
+LT_NODISCARD lt_status lt_native_decode(const uint8_t *bytes, size_t len, const char *name,
+                                        lt_native *out);
+
+/** n <= 64 bytes at `at` of a file; *ok is false when it ends before. */
+typedef lt_status (*lt_fetch_fn)(void *ctx, size_t at, size_t n, uint8_t *out, bool *ok);
+
+/** n colours at `at`; n = 0: there is none. */
+typedef struct lt_gif_palette {
+    size_t at;
+    int n;
+} lt_gif_palette;
+/** A GIF's first picture: the screen h x w with it, its place there, its data. */
+typedef struct lt_gif_frame {
+    int64_t h, w, x, y, frame_h, frame_w;
+    lt_gif_palette global, own;
+    int transparent; // index, or -1
+    bool interlaced;
+    int bits; // of a literal code
+    size_t data_at;
+} lt_gif_frame;
+/** errors: LT_ERR_FORMAT, what `fetch` says */
+LT_NODISCARD lt_status lt_gif_find_frame(lt_fetch_fn fetch, void *ctx, const char *name,
+                                         lt_gif_frame *out);
+
+/** Size from the first LT_BMP_HEAD bytes of a BMP. errors: LT_ERR_FORMAT when there are fewer */
+enum { LT_BMP_HEAD = 30 };
+LT_NODISCARD lt_status lt_bmp_size(const uint8_t *head, size_t n, const char *name, int64_t *h,
+                                   int64_t *w);
 
 /**
  * Resize in the native mode: nearest where asked for or where the mode knows nothing else, alpha

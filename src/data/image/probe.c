@@ -41,9 +41,10 @@ static lt_status read_window(source *s, size_t at)
     return LT_OK;
 }
 
-/** n <= 64 bytes at `at`; *ok is false when the file ends before. */
-static lt_status fetch(source *s, size_t at, size_t n, uint8_t *out, bool *ok)
+/** An lt_fetch_fn. */
+static lt_status fetch(void *ctx, size_t at, size_t n, uint8_t *out, bool *ok)
 {
+    source *s = ctx;
     *ok = at <= s->len && n <= s->len - at;
     if (!*ok)
         return LT_OK;
@@ -145,6 +146,47 @@ static lt_status probe_png(source *s, lt_image_info *out)
     return LT_OK;
 }
 
+static lt_status probe_gif(source *s, lt_image_info *out)
+{
+    lt_gif_frame f;
+    LT_TRY(lt_gif_find_frame(fetch, s, s->name, &f));
+    out->h = f.h;
+    out->w = f.w;
+    return LT_OK;
+}
+
+static lt_status probe_bmp(source *s, lt_image_info *out)
+{
+    uint8_t head[LT_BMP_HEAD];
+    bool ok;
+    LT_TRY(fetch(s, 0, sizeof head, head, &ok));
+    return ok ? lt_bmp_size(head, sizeof head, s->name, &out->h, &out->w)
+              : truncated(s, "BMP header");
+}
+
+static lt_status probe_webp(source *s, lt_image_info *out)
+{
+    uint8_t h[30];
+    bool ok;
+    LT_TRY(fetch(s, 0, sizeof h, h, &ok));
+    if (!ok)
+        return truncated(s, "WebP header");
+    if (memcmp(h + 12, "VP8X", 4) == 0) {
+        out->w = 1 + ((int64_t)h[24] | (int64_t)h[25] << 8 | (int64_t)h[26] << 16);
+        out->h = 1 + ((int64_t)h[27] | (int64_t)h[28] << 8 | (int64_t)h[29] << 16);
+    } else if (memcmp(h + 12, "VP8L", 4) == 0 && h[20] == 0x2f) {
+        out->w = 1 + (h[21] | (h[22] & 0x3f) << 8);
+        out->h = 1 + (h[22] >> 6 | h[23] << 2 | (h[24] & 0xf) << 10);
+    } else if (memcmp(h + 12, "VP8 ", 4) == 0 && memcmp(h + 23, "\x9d\x01\x2a", 3) == 0) {
+        out->w = h[26] | (h[27] & 0x3f) << 8;
+        out->h = h[28] | (h[29] & 0x3f) << 8;
+    } else {
+        return LT_FAIL(LT_ERR_FORMAT, "picture %s is no valid WebP: its first chunk is no picture",
+                       s->name);
+    }
+    return LT_OK;
+}
+
 /** The marker at or after *at, past fill bytes and garbage; *at then follows it. */
 static lt_status next_marker(source *s, size_t *at, uint8_t *marker)
 {
@@ -230,6 +272,23 @@ static lt_status check_size(const source *s, const lt_image_info *info)
     return LT_OK;
 }
 
+static lt_status probe_format(source *s, lt_image_info *info)
+{
+    static const struct {
+        lt_image_format format;
+        lt_status (*probe)(source *s, lt_image_info *out);
+    } probes[] = {
+        {LT_IMAGE_JPEG, probe_jpeg}, {LT_IMAGE_PNG, probe_png}, {LT_IMAGE_WEBP, probe_webp},
+        {LT_IMAGE_GIF, probe_gif},   {LT_IMAGE_BMP, probe_bmp},
+    };
+    for (size_t i = 0; i < sizeof probes / sizeof probes[0]; i++)
+        if (probes[i].format == info->format)
+            return probes[i].probe(s, info);
+    return LT_FAIL(LT_ERR_UNSUPPORTED,
+                   "picture %s is a %s file, which isn't read: convert it to JPEG or PNG", s->name,
+                   lt_image_format_name(info->format));
+}
+
 static lt_status probe(source *s, lt_image_info *out)
 {
     uint8_t head[12] = {0};
@@ -241,14 +300,10 @@ static lt_status probe(source *s, lt_image_info *out)
     LT_TRY(fetch(s, 0, n, head, &ok));
     info.format = ok ? format_of(head, n) : LT_IMAGE_UNKNOWN;
     if (info.format == LT_IMAGE_UNKNOWN)
-        return LT_FAIL(LT_ERR_FORMAT, "picture %s is in no known format: JPEG and PNG are read",
+        return LT_FAIL(LT_ERR_FORMAT,
+                       "picture %s is in no known format: JPEG, PNG, WebP, GIF and BMP are read",
                        s->name);
-    if (info.format != LT_IMAGE_JPEG && info.format != LT_IMAGE_PNG) {
-        return LT_FAIL(LT_ERR_UNSUPPORTED,
-                       "picture %s is a %s file, which isn't read: convert it to JPEG or PNG",
-                       s->name, lt_image_format_name(info.format));
-    }
-    LT_TRY(info.format == LT_IMAGE_PNG ? probe_png(s, &info) : probe_jpeg(s, &info));
+    LT_TRY(probe_format(s, &info));
     LT_TRY(check_size(s, &info));
     *out = info;
     return LT_OK;
