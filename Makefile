@@ -15,9 +15,10 @@ deps:
 
 build: deps
 	cmake --preset release
-	cmake --build --preset release
+	cmake --build --preset release --target lathe
 
 test: build
+	cmake --build --preset release
 	ctest --preset release
 
 demo: build
