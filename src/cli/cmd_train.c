@@ -6,16 +6,30 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 extern const lt_command lt_command_train;
 
 // Set by the signal handler, read between steps. A handler can reach nothing but a global.
 static atomic_bool stop_wanted;
+static _Atomic int64_t asked_ms; // when that was
 
-// The first Ctrl-C asks for a stop after the step; the second ends the program at once.
+static const int64_t SAME_PRESS_MS = 300;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// The first Ctrl-C asks for a stop after the step; the second ends the program at once. What
+// comes right behind the first is the same one: launchers send it to the process and to its group.
 static void on_interrupt(int number)
 {
-    if (atomic_exchange(&stop_wanted, true)) {
+    if (!atomic_exchange(&stop_wanted, true)) {
+        atomic_store(&asked_ms, now_ms());
+    } else if (now_ms() - atomic_load(&asked_ms) > SAME_PRESS_MS) {
         (void)signal(number, SIG_DFL);
         (void)raise(number);
     }
