@@ -92,7 +92,7 @@ enum { N_CASES = (int)(sizeof cases / sizeof cases[0]) };
 /* ---- one case ---- */
 
 typedef struct options {
-    const char *match, *dtype;
+    const char *match, *dtype, *products;
     int64_t threads, runs;
 } options;
 
@@ -317,6 +317,7 @@ static lt_status measure_peaks(bench *b)
 static lt_status run_all(bench *b)
 {
     static const lt_dtype dtypes[] = {LT_F32, LT_BF16};
+    LT_TRY(bench_use_products(b->o->products));
     LT_TRY(lt_pool_create((int)b->o->threads, &b->pool));
     LT_TRY(lt_cpu_open(b->pool, &b->device));
     for (int d = 0; d < 2; d++) {
@@ -339,6 +340,8 @@ static bool parse(int argc, char **argv, options *o)
             o->match = argv[i + 1];
         else if (strcmp(argv[i], "--dtype") == 0)
             o->dtype = argv[i + 1];
+        else if (strcmp(argv[i], "--products") == 0)
+            o->products = argv[i + 1];
         else if (strcmp(argv[i], "--threads") == 0)
             o->threads = strtoll(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--runs") == 0)
@@ -351,12 +354,13 @@ static bool parse(int argc, char **argv, options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.runs = 9};
+    options o = {.runs = 9, .products = "faster"};
     bench b = {.o = &o, .commit = bench_commit_of(LT_SOURCE_DIR)};
     if (!parse(argc, argv, &o)) {
         (void)fprintf(
             stderr,
-            "usage: ops [--dtype f32|bf16] [--match PART_OF_A_NAME] [--threads N] [--runs N]\n");
+            "usage: ops [--dtype f32|bf16] [--match PART_OF_A_NAME] [--threads N] [--runs N] "
+            "[--products faster|own|onednn]\n");
         return 2;
     }
     const lt_status st = run_all(&b);

@@ -17,7 +17,7 @@
 enum { MAX_ITERS = 1000, WARM_STEPS = 2, CPU_PEAK_N = 2048, GPU_PEAK_N = 8192, PEAK_RUNS = 7 };
 
 typedef struct options {
-    const char *preset, *dtype, *device, *policy;
+    const char *preset, *dtype, *device, *policy, *products;
     int64_t threads, iters, seq, images, grid, layers, vdepth;
     bool ops;  /* print the table of kernel times */
     bool plan; /* only plan: no device, no weights */
@@ -39,6 +39,8 @@ static const option_row option_rows[] = {
     {"--device", offsetof(options, device), TEXT, "cpu (the default) or cuda"},
     {"--policy", offsetof(options, policy), TEXT,
      "what is kept for the backward: keep (the default), lean, full; or by layers: full:12,lean"},
+    {"--products", offsetof(options, products), TEXT,
+     "matrix products on the CPU: faster (the default), own, onednn"},
     {"--threads", offsetof(options, threads), NUMBER, "threads; all by default"},
     {"--iters", offsetof(options, iters), NUMBER,
      "measured steps, 5 by default, after 2 to warm up"},
@@ -103,6 +105,7 @@ static bool parse(int argc, char **argv, options *o, const char **wrong)
                    .dtype = "f32,bf16",
                    .device = "cpu",
                    .policy = "keep",
+                   .products = "faster",
                    .iters = 5,
                    .seq = -1,
                    .images = -1,
@@ -440,6 +443,7 @@ static lt_status open_and_run(const options *o)
                        bench_size_names());
     if (o->plan)
         return run_dtypes(&b);
+    LT_TRY(bench_use_products(o->products));
     LT_TRY(lt_pool_create((int)o->threads, &b.pool));
     lt_status st =
         strcmp(o->device, "cuda") == 0 ? lt_cuda_open(0, b.pool, &b.device)

@@ -4,6 +4,20 @@
 #include "device/gemm.h"
 #include "device/cpu/gemm_core.h"
 #include "device/cpu/onednn.h"
+#include <stdatomic.h>
+
+static atomic_int chosen = LT_GEMM_FASTER;
+
+void lt_cpu_gemm_by(lt_gemm_by by)
+{
+    atomic_store(&chosen, (int)by);
+}
+
+static bool through_onednn(lt_dtype ab_dtype)
+{
+    const int by = atomic_load_explicit(&chosen, memory_order_relaxed);
+    return by == LT_GEMM_FASTER ? lt_onednn_wants(ab_dtype) : by == LT_GEMM_ONEDNN;
+}
 
 const lt_gemm_core *lt_gemm_core_of(lt_isa isa, lt_dtype ab_dtype)
 {
@@ -51,7 +65,7 @@ lt_status lt_cpu_gemm(lt_pool *pool, const lt_gemm *g)
     if (g->m == 0 || g->n == 0)
         return LT_OK;
     bool done = false;
-    if (g->k > 0 && lt_onednn_wants(g->ab_dtype))
+    if (g->k > 0 && through_onednn(g->ab_dtype))
         LT_TRY(lt_onednn_gemm(pool, g, &done));
     if (done)
         return LT_OK;
@@ -66,6 +80,7 @@ const char *lt_cpu_gemm_name(void)
         [LT_ISA_AVX512] = "packed avx512",
         [LT_ISA_AMX] = "packed avx512 (f32), amx (bf16)",
     };
-    const char *library = lt_onednn_name();
+    const bool f32 = through_onednn(LT_F32), bf16 = through_onednn(LT_BF16);
+    const char *library = f32 || bf16 ? lt_onednn_name(f32) : NULL;
     return library ? library : portable[lt_cpu_isa()];
 }

@@ -15,7 +15,8 @@ lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done)
     return LT_OK;
 }
 
-const char *lt_onednn_name(void)
+const char *lt_onednn_name(bool f32)
 {
+    (void)f32;
     return NULL;
 }

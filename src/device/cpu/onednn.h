@@ -14,7 +14,8 @@ bool lt_onednn_wants(lt_dtype ab_dtype);
  */
 LT_NODISCARD lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done);
 /**
- * "packed avx512 (f32), oneDNN 2.6.3 avx512_core_bf16 (bf16)"; NULL where nothing goes to oneDNN.
+ * "oneDNN 2.6.3", or "packed avx512 (f32), oneDNN 2.6.3 (bf16)" where f32 is left to the kernels of
+ * our own; NULL without oneDNN.
  */
-const char *lt_onednn_name(void);
+const char *lt_onednn_name(bool f32);
 #endif
