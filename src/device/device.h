@@ -34,9 +34,12 @@ struct lt_device {
     const char *name;      /* "cpu", "cuda:0" */
     char description[128]; /* "AMD EPYC, 2 threads, avx2" */
     lt_backend backend;    /* the column its kernels are in */
-    lt_pool *pool;         /* CPU threads; borrowed */
-    void *impl;            /* the backend's own state */
-    int64_t memory_bytes;  /* what the device has */
+    /* work is queued: copies, fills and kernels return before they are done, and host memory must
+       be pinned for copies to do so */
+    bool queues;
+    lt_pool *pool;        /* CPU threads; borrowed */
+    void *impl;           /* the backend's own state */
+    int64_t memory_bytes; /* what the device has */
     lt_status (*alloc)(lt_device *d, size_t bytes, const char *name,
                        void **out); /* 256-aligned, contents undefined */
     void (*free)(lt_device *d, void *ptr);

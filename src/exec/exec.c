@@ -125,12 +125,18 @@ void lt_exec_destroy(lt_exec *e)
     if (!e)
         return;
     lt_device *d = e->o.device;
+    if (lt_exec_sync(e) != LT_OK)
+        lt_error_clear(); // what was queued is given up; a device in trouble has said so before
     for (int64_t i = 0; i < e->programs.n; i++)
         unload(e, &LT_AT(&e->programs, lt_loaded, i));
     lt_vec_deinit(&e->programs);
     d->free(d, e->state);
     d->free(d, e->step);
     d->free_pinned(d, e->result);
+    lt_stages_free(e);
+    for (int i = 0; i < LT_EXEC_AHEAD; i++)
+        if (e->flight[i].done)
+            d->event_destroy(d, e->flight[i].done);
     for (int q = 0; q < LT_N_QUEUES; q++) {
         if (e->meet[q])
             d->event_destroy(d, e->meet[q]);
@@ -253,6 +259,7 @@ static lt_status grow(lt_exec *e, const lt_program *p)
     if (p->step_bytes > e->step_bytes) {
         void *memory = NULL;
         LT_TRY(check_budget(e, p->step_bytes));
+        LT_TRY(lt_exec_sync(e));
         d->free(d, e->step); // nothing is alive between steps
         e->step = NULL;
         e->step_bytes = 0;
@@ -313,20 +320,34 @@ lt_status lt_exec_program(lt_exec *e, lt_program_mode mode, const lt_extents *re
 
 /* ---- steps ---- */
 
+static unsigned char *slot_of(const lt_exec *e, int64_t number)
+{
+    return e->result + (size_t)(number % LT_EXEC_AHEAD) * (LT_SLOT_RESULTS + e->result_bytes);
+}
+
+// Room for the results of a run in every slot.
 static lt_status want_results(lt_exec *e, size_t bytes)
 {
+    lt_device *d = e->o.device;
+    bytes = (size_t)lt_round_up((int64_t)bytes, 8);
     if (bytes <= e->result_bytes)
         return LT_OK;
-    e->o.device->free_pinned(e->o.device, e->result);
+    if (lt_exec_in_flight(e) > 0)
+        return LT_FAIL(LT_ERR_INTERNAL, "a step of more micro-batches was begun before the one "
+                                        "before it has ended");
+    void *memory = NULL;
+    d->free_pinned(d, e->result);
     e->result = NULL;
     e->result_bytes = 0;
-    LT_TRY(e->o.device->alloc_pinned(e->o.device, bytes, "results", &e->result));
+    LT_TRY(d->alloc_pinned(d, LT_EXEC_AHEAD * (LT_SLOT_RESULTS + bytes), "results", &memory));
+    e->result = memory;
     e->result_bytes = bytes;
     return LT_OK;
 }
 
-static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n,
-                     lt_pass_state *s)
+// Queue a run. s->slot is set.
+static lt_status queue(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n,
+                       lt_pass_state *s)
 {
     lt_extents all = batches[0].extents;
     for (int64_t i = 0; i < n; i++) {
@@ -351,10 +372,22 @@ static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batc
     return st;
 }
 
-// The result area of a step: a loss (8 bytes each) per micro-batch, then the norm.
-static double result_at(const lt_exec *e, int64_t i, lt_dtype dtype)
+// A run of its own, results of `bytes` at the beginning of the slot's.
+static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n,
+                     size_t bytes, lt_pass_state *s)
 {
-    const unsigned char *at = (const unsigned char *)e->result + i * 8;
+    if (lt_exec_in_flight(e) > 0)
+        return LT_FAIL(LT_ERR_INTERNAL, "a step is in flight, and something else is to be run");
+    LT_TRY(want_results(e, bytes));
+    s->slot = slot_of(e, e->n_begun);
+    LT_TRY(queue(e, mode, batches, n, s));
+    return lt_exec_sync(e);
+}
+
+// Results are 8 bytes each: a step's a loss per micro-batch, then the norm.
+static double result_at(const unsigned char *slot, int64_t i, lt_dtype dtype)
+{
+    const unsigned char *at = slot + LT_SLOT_RESULTS + i * 8;
     float f;
     double d;
     if (dtype == LT_F64) {
@@ -365,32 +398,79 @@ static double result_at(const lt_exec *e, int64_t i, lt_dtype dtype)
     return (double)f;
 }
 
-static lt_status step(lt_exec *e, const lt_batch_view *batches, int64_t n, lt_pass_state *s,
-                      lt_step_result *out)
+static lt_step_result step_result(const lt_exec *e, const unsigned char *slot, int64_t n)
+{
+    lt_step_result r = {.grad_norm = result_at(slot, n, LT_F64)};
+    for (int64_t i = 0; i < n; i++)
+        r.loss += result_at(slot, i, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
+    return r;
+}
+
+static lt_status check_step(const lt_exec *e, int64_t n, bool update)
 {
     if (!e->o.training)
         return LT_FAIL(LT_ERR_INTERNAL, "this executor was made without gradients");
-    if (e->o.update_early && (n != 1 || !s->update))
+    if (e->o.update_early && (n != 1 || !update))
         return LT_FAIL(LT_ERR_INTERNAL, "this executor updates early: a step is one micro-batch, "
                                         "and gradients cannot be kept");
-    LT_TRY(want_results(e, (size_t)(n + 1) * 8));
-    LT_TRY(run(e, LT_MODE_TRAIN, batches, n, s));
-    *out = (lt_step_result){0};
-    for (int64_t i = 0; i < n; i++)
-        out->loss += result_at(e, i, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
-    out->grad_norm = result_at(e, n, LT_F64);
     return LT_OK;
 }
 
-lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n, int64_t number,
-                       double lr, const lt_agree *agree, lt_step_result *out)
+lt_status lt_exec_begin(lt_exec *e, const lt_batch_view *batches, int64_t n, int64_t number,
+                        double lr, const lt_agree *agree)
 {
+    lt_flight *f = &e->flight[e->n_begun % LT_EXEC_AHEAD];
+    lt_device *d = e->o.device;
     lt_pass_state s = {.update = true, .agree = agree};
     s.scalars[LT_SCALAR_LR] = lr;
     s.scalars[LT_SCALAR_M_CORRECTION] = 1.0 / (1.0 - pow(e->o.adamw.beta1, (double)number));
     s.scalars[LT_SCALAR_V_CORRECTION] = 1.0 / (1.0 - pow(e->o.adamw.beta2, (double)number));
     s.scalars[LT_SCALAR_CLIP] = 1.0;
-    return step(e, batches, n, &s, out);
+    if (lt_exec_in_flight(e) == LT_EXEC_AHEAD)
+        return LT_FAIL(LT_ERR_INTERNAL, "%d steps are in flight already", (int)LT_EXEC_AHEAD);
+    LT_TRY(check_step(e, n, true));
+    LT_TRY(want_results(e, (size_t)(n + 1) * 8));
+    if (!f->done)
+        LT_TRY(d->event_create(d, &f->done));
+    s.slot = slot_of(e, e->n_begun);
+    LT_TRY(queue(e, LT_MODE_TRAIN, batches, n, &s));
+    f->n_micro = n;
+    LT_TRY(d->event_record(d, f->done, e->stream[LT_QUEUE_D2H]));
+    e->n_begun++;
+    return LT_OK;
+}
+
+lt_status lt_exec_end(lt_exec *e, lt_step_result *out)
+{
+    const lt_flight *f = &e->flight[e->n_ended % LT_EXEC_AHEAD];
+    if (lt_exec_in_flight(e) == 0)
+        return LT_FAIL(LT_ERR_INTERNAL, "no step is in flight");
+    atomic_store(&e->now, "waiting for the device");
+    LT_TRY(e->o.device->event_sync(e->o.device, f->done));
+    atomic_store(&e->now, "waiting for the next batch");
+    *out = step_result(e, slot_of(e, e->n_ended), f->n_micro);
+    e->n_ended++;
+    return LT_OK;
+}
+
+int64_t lt_exec_in_flight(const lt_exec *e)
+{
+    return e->n_begun - e->n_ended;
+}
+
+double lt_exec_waited_s(const lt_exec *e)
+{
+    return e->waited_s;
+}
+
+lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n, int64_t number,
+                       double lr, const lt_agree *agree, lt_step_result *out)
+{
+    if (lt_exec_in_flight(e) > 0)
+        return LT_FAIL(LT_ERR_INTERNAL, "a step is in flight, and another is to be run alone");
+    LT_TRY(lt_exec_begin(e, batches, n, number, lr, agree));
+    LT_TRY(lt_exec_end(e, out));
+    return lt_exec_sync(e);
 }
 
 lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
@@ -398,15 +478,17 @@ lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
 {
     lt_pass_state s = {.update = false};
     s.scalars[LT_SCALAR_CLIP] = 1.0;
-    return step(e, batches, n, &s, out);
+    LT_TRY(check_step(e, n, false));
+    LT_TRY(run(e, LT_MODE_TRAIN, batches, n, (size_t)(n + 1) * 8, &s));
+    *out = step_result(e, slot_of(e, e->n_begun), n);
+    return LT_OK;
 }
 
 lt_status lt_exec_loss(lt_exec *e, const lt_batch_view *batch, double *loss)
 {
     lt_pass_state s = {.update = false};
-    LT_TRY(want_results(e, 8));
-    LT_TRY(run(e, LT_MODE_LOSS, batch, 1, &s));
-    *loss = result_at(e, 0, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
+    LT_TRY(run(e, LT_MODE_LOSS, batch, 1, 8, &s));
+    *loss = result_at(slot_of(e, e->n_begun), 0, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
     return LT_OK;
 }
 
@@ -414,9 +496,8 @@ lt_status lt_exec_logits(lt_exec *e, const lt_batch_view *batch, lt_tensor *logi
 {
     lt_pass_state s = {.update = false};
     *logits = lt_tensor_2d(e->o.compute, batch->extents.n[LT_EXT_TARGETS], e->o.model->vocab);
-    LT_TRY(want_results(e, lt_tensor_bytes(logits)));
-    LT_TRY(run(e, LT_MODE_LOGITS, batch, 1, &s));
-    logits->data = e->result;
+    LT_TRY(run(e, LT_MODE_LOGITS, batch, 1, lt_tensor_bytes(logits), &s));
+    logits->data = slot_of(e, e->n_begun) + LT_SLOT_RESULTS;
     return LT_OK;
 }
 

@@ -72,6 +72,20 @@ typedef struct lt_agree {
 LT_NODISCARD lt_status lt_exec_step(lt_exec *e, const lt_batch_view *batches, int64_t n,
                                     int64_t step, double lr, const lt_agree *agree,
                                     lt_step_result *out);
+/**
+ * The same in two calls. Begin queues a step on the device and returns; the batches may be used
+ * again then. End waits for the oldest step begun, and gives its result. At most LT_EXEC_AHEAD
+ * steps are in flight: the host prepares one while the device works on the one before. All other
+ * calls that run something need all steps to have ended.
+ */
+enum { LT_EXEC_AHEAD = 2 };
+LT_NODISCARD lt_status lt_exec_begin(lt_exec *e, const lt_batch_view *batches, int64_t n,
+                                     int64_t step, double lr, const lt_agree *agree);
+LT_NODISCARD lt_status lt_exec_end(lt_exec *e, lt_step_result *out);
+/** Steps begun and not ended. */
+int64_t lt_exec_in_flight(const lt_exec *e);
+/** Seconds that lt_exec_begin has waited for the device, all together: its memory was in use. */
+double lt_exec_waited_s(const lt_exec *e);
 /** Gradients without an update: the same program, UPDATE left out. */
 LT_NODISCARD lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
                                          lt_step_result *out);

@@ -12,6 +12,22 @@ typedef struct lt_loaded {
     lt_event **events; /* [actions] NULL where nobody on another queue waits */
 } lt_loaded;
 
+/** A step that was begun and not ended: its place for results and scalars. */
+typedef struct lt_flight {
+    int64_t n_micro;
+    lt_event *done; /* on the queue that brings the results */
+} lt_flight;
+
+/** Pinned memory that a micro-batch is copied through, so that its own may be used again. */
+typedef struct lt_stage {
+    unsigned char *memory;
+    size_t bytes;
+    lt_event *done; /* the micro-batch has been worked through */
+    bool in_use;
+} lt_stage;
+
+enum { LT_N_STAGES = 2 }; /* micro-batches that the host is ahead of the device */
+
 struct lt_exec {
     lt_exec_opts o;
     lt_policy *policy;
@@ -22,8 +38,14 @@ struct lt_exec {
     lt_vec programs; /* lt_loaded */
     lt_stream *stream[LT_N_QUEUES];
     lt_event *meet[LT_N_QUEUES]; /* borders of sections */
-    void *result;                /* pinned host memory for what comes back */
-    size_t result_bytes;
+    /* pinned: for each flight the scalars of its step, then what comes back */
+    unsigned char *result;
+    size_t result_bytes; /* of one flight */
+    lt_flight flight[LT_EXEC_AHEAD];
+    int64_t n_begun, n_ended; /* steps; the slot of number i is i % LT_EXEC_AHEAD */
+    lt_stage stage[LT_N_STAGES];
+    int64_t n_staged;
+    double waited_s; /* for the device, inside calls that only queue */
     double seconds[LT_N_ACTIONS];
     _Atomic(const char *) now;
     uint64_t order_draws;
@@ -37,13 +59,26 @@ typedef struct lt_pass_state {
     int64_t micro;              /* its number */
     int64_t n_micro;
     double scalars[LT_N_SCALARS];
-    bool update; /* false: UPDATE is left out */
+    unsigned char *slot; /* pinned: scalars, then results */
+    bool update;         /* false: UPDATE is left out */
     const lt_agree *agree;
     lt_tensor *edge; /* [n_blocks][LT_MAX_OUT] real tensors */
 } lt_pass_state;
 
-/** Run all sections. */
+enum { LT_SLOT_RESULTS = LT_N_SCALARS * 8 }; /* where results begin in a slot */
+
+/** Queue all sections. */
 LT_NODISCARD lt_status lt_run_program(lt_pass_state *s, const lt_batch_view *batches);
+/** The host waits for all queues. */
+LT_NODISCARD lt_status lt_exec_sync(lt_exec *e);
+/**
+ * The view of a micro-batch in pinned memory, on devices whose copies are queued; elsewhere the
+ * batch itself. The memory is given up by lt_unstage, and used again once the device is there.
+ */
+LT_NODISCARD lt_status lt_stage_batch(lt_exec *e, const lt_program *p, const lt_batch_view *batch,
+                                      lt_batch_view *out);
+LT_NODISCARD lt_status lt_unstage(lt_exec *e);
+void lt_stages_free(lt_exec *e);
 /** Tensor of a parameter's part in the state pool. */
 lt_tensor lt_exec_part(const lt_exec *e, int32_t param, lt_state_part part);
 #endif

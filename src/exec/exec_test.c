@@ -26,6 +26,7 @@ typedef struct setup {
     int threads;
     uint64_t order_seed;
     int64_t steps;      /* 0: 3 */
+    bool queues;        /* copies through pinned memory, as for a GPU */
     bool single, early; /* one micro-batch, nothing clipped; and updated unit by unit */
 } setup;
 
@@ -47,6 +48,7 @@ static void open_world(world *w, const setup *s)
         assert_ok(lt_ref_open(&w->device));
     else
         assert_ok(lt_cpu_open(w->pool, &w->device));
+    w->device->queues = s->queues;
     lt_policy policy[256];
     for (int32_t b = 0; b < w->model->n_blocks; b++)
         policy[b] = s->policy;
@@ -152,6 +154,47 @@ static void every_policy_gives_the_bits_of_keep(void **state)
             }
         }
     }
+}
+
+// As the trainer does on a GPU: a step is begun before the one before it has ended, and its batches
+// go at once.
+static void steps_in_flight_give_the_same_bits(void **state)
+{
+    const setup plain = {.compute = LT_F32}, queued = {.compute = LT_F32, .queues = true};
+    const outcome want = train(*state, &plain), alone = train(*state, &queued);
+    assert_same_bits(&alone, &want);
+    world w;
+    lt_step_result r[3];
+    open_world(&w, &queued);
+    for (int i = 0; i < 3; i++) {
+        made_batch a = mixed_batch(&w, 100 + (uint64_t)i), b = mixed_batch(&w, 200 + (uint64_t)i);
+        const lt_batch_view both[] = {a.view, b.view};
+        assert_ok(lt_exec_begin(w.exec, both, 2, i + 1, 1e-3, NULL));
+        if (i > 0)
+            assert_ok(lt_exec_end(w.exec, &r[i - 1]));
+        assert_fails(lt_exec_loss(w.exec, &a.view, &r[i].loss), LT_ERR_INTERNAL, "in flight");
+        made_batch_destroy(&a);
+        made_batch_destroy(&b);
+    }
+    assert_ok(lt_exec_end(w.exec, &r[2]));
+    assert_fails(lt_exec_end(w.exec, &r[2]), LT_ERR_INTERNAL, "no step is in flight");
+    assert_memory_equal(r, want.step, sizeof r);
+    close_world(&w);
+}
+
+static void no_more_steps_than_promised_are_in_flight(void **state)
+{
+    (void)state;
+    const setup s = {.compute = LT_F32, .queues = true};
+    world w;
+    open_world(&w, &s);
+    made_batch b = mixed_batch(&w, 1);
+    for (int i = 0; i < LT_EXEC_AHEAD; i++)
+        assert_ok(lt_exec_begin(w.exec, &b.view, 1, i + 1, 1e-3, NULL));
+    assert_int_equal(lt_exec_in_flight(w.exec), LT_EXEC_AHEAD);
+    assert_fails(lt_exec_begin(w.exec, &b.view, 1, 3, 1e-3, NULL), LT_ERR_INTERNAL, "in flight");
+    made_batch_destroy(&b);
+    close_world(&w);
 }
 
 // Weights to the bit. The norm's sum is another order of the same squares in double.
@@ -383,6 +426,8 @@ static void a_batch_that_breaks_the_rules_is_refused(void **state)
 
 LT_TEST_MAIN(LT_TEST(every_policy_gives_the_bits_of_keep), LT_TEST(threads_do_not_change_a_bit),
              LT_TEST(a_hundred_legal_orders_with_poisoned_memory_change_nothing),
+             LT_TEST(steps_in_flight_give_the_same_bits),
+             LT_TEST(no_more_steps_than_promised_are_in_flight),
              LT_TEST(an_early_update_changes_no_weight),
              LT_TEST(early_updates_in_any_legal_order_are_the_same),
              LT_TEST(an_early_update_needs_no_memory_for_all_gradients),

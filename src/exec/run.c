@@ -215,14 +215,14 @@ static lt_status run_copy(lt_pass_state *s, const lt_action *a)
                        LT_COPY_HOST_TO_DEVICE);
     }
     if (b->kind == LT_BUF_SCALARS)
-        return d->copy(d, stream, at(s, a->subject), s->scalars, sizeof s->scalars,
+        return d->copy(d, stream, at(s, a->subject), s->slot, sizeof s->scalars,
                        LT_COPY_HOST_TO_DEVICE);
+    unsigned char *results = s->slot + LT_SLOT_RESULTS;
     if (b->a == LT_NONE)
-        return d->copy(d, stream, (unsigned char *)e->result + (size_t)s->n_micro * 8,
-                       at(s, p->norm_buffer), sizeof(double), LT_COPY_DEVICE_TO_HOST);
+        return d->copy(d, stream, results + (size_t)s->n_micro * 8, at(s, p->norm_buffer),
+                       sizeof(double), LT_COPY_DEVICE_TO_HOST);
     const lt_tensor *t = edge(s, (lt_edge){b->a, 0});
-    unsigned char *to =
-        (unsigned char *)e->result + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
+    unsigned char *to = results + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
     return d->copy(d, stream, to, t->data, lt_tensor_bytes(t), LT_COPY_DEVICE_TO_HOST);
 }
 
@@ -368,21 +368,33 @@ static lt_status run_section(lt_pass_state *s, int number)
     return LT_OK;
 }
 
+static lt_status run_micro(lt_pass_state *s, const lt_batch_view *batch)
+{
+    lt_batch_view staged;
+    LT_TRY(lt_stage_batch(s->e, s->l->program, batch, &staged));
+    s->batch = &staged;
+    const lt_status st = run_section(s, LT_SECTION_MICRO);
+    s->batch = NULL;
+    return st == LT_OK ? lt_unstage(s->e) : st;
+}
+
 lt_status lt_run_program(lt_pass_state *s, const lt_batch_view *batches)
 {
     lt_device *d = s->e->o.device;
+    memcpy(s->slot, s->scalars, sizeof s->scalars);
     if (s->e->o.poison)
         LT_TRY(
             d->fill(d, s->e->stream[LT_QUEUE_COMPUTE], s->e->step, 0xff, (size_t)s->e->step_bytes));
-    s->batch = &batches[0];
     LT_TRY(run_section(s, LT_SECTION_PROLOGUE));
-    for (s->micro = 0; s->micro < s->n_micro; s->micro++) {
-        s->batch = &batches[s->micro];
-        LT_TRY(run_section(s, LT_SECTION_MICRO));
-    }
-    LT_TRY(run_section(s, LT_SECTION_EPILOGUE));
+    for (s->micro = 0; s->micro < s->n_micro; s->micro++)
+        LT_TRY(run_micro(s, &batches[s->micro]));
+    return run_section(s, LT_SECTION_EPILOGUE);
+}
+
+lt_status lt_exec_sync(lt_exec *e)
+{
     for (int q = 0; q < LT_N_QUEUES; q++)
-        if (q != LT_QUEUE_HOST)
-            LT_TRY(d->stream_sync(d, s->e->stream[q]));
+        if (e->stream[q])
+            LT_TRY(e->o.device->stream_sync(e->o.device, e->stream[q]));
     return LT_OK;
 }

@@ -20,6 +20,12 @@
 
 static const double LOOK_AHEAD_S = 5.0, PATIENCE_S = 300.0;
 
+// A step that the executor has begun, and what is known of it before its result.
+typedef struct pending {
+    double begin_s;    /* when its data was asked for */
+    lt_step_metrics s; /* times and results are still to come */
+} pending;
+
 // All that lives during a run.
 typedef struct trainer {
     const lt_config *cfg;
@@ -39,7 +45,9 @@ typedef struct trainer {
     lt_batch_view *view;    /* [n_micro] */
     float **kappa;          /* [n_micro] */
     int64_t *kappa_room;
-    double begin_s, elapsed_s; /* start of the first step; step time since the last log line */
+    pending begun[LT_EXEC_AHEAD]; /* by iteration */
+    double begin_s, elapsed_s;    /* start of the first step; step time since the last log line */
+    double ended_s;               /* when the last step ended */
     int64_t unlogged;
     bool warned_silent, metrics_lost; /* each is warned of once */
     int64_t began_at, last_saved;     /* iterations: of this run's start, of its last checkpoint */
@@ -270,30 +278,30 @@ static void release(trainer *t)
         t->batch[i] = NULL;
 }
 
-static lt_status check_finite(const trainer *t, const lt_step_result *r)
+static lt_status check_finite(const lt_step_metrics *s)
 {
-    if (isfinite(r->loss) && isfinite(r->grad_norm))
+    if (isfinite(s->loss) && isfinite(s->grad_norm))
         return LT_OK;
     return LT_FAIL(LT_ERR_NUMERIC,
                    "step %lld: loss is %g and the gradient norm %g: the run stops, and nothing is "
                    "saved over the last good checkpoint "
                    "(a lower training.lr, or training.clip_grad, usually helps)",
-                   (long long)t->progress.iteration, r->loss, r->grad_norm);
+                   (long long)s->iteration, s->loss, s->grad_norm);
 }
 
-static lt_status log_step(trainer *t, const lt_step_result *r, double lr)
+static lt_status log_step(trainer *t, const lt_step_metrics *s)
 {
-    if (t->progress.iteration % t->cfg->training.log_interval != 0)
+    if (s->iteration % t->cfg->training.log_interval != 0)
         return LT_OK;
     const lt_step_line line = {.unix_seconds = (int64_t)time(NULL),
-                               .iteration = t->progress.iteration,
+                               .iteration = s->iteration,
                                .n_iterations = t->schedule.steps,
-                               .consumed_samples = t->progress.consumed,
+                               .consumed_samples = s->consumed_samples,
                                .elapsed_ms = t->elapsed_s * 1e3 / (double)t->unlogged,
-                               .lr = lr,
+                               .lr = s->lr,
                                .global_batch = t->global_batch,
-                               .loss = r->loss,
-                               .grad_norm = r->grad_norm};
+                               .loss = s->loss,
+                               .grad_norm = s->grad_norm};
     t->elapsed_s = 0.0;
     t->unlogged = 0;
     lt_buf text = {0};
@@ -320,75 +328,108 @@ static lt_status log_memory(trainer *t)
     return st;
 }
 
-static lt_status record(trainer *t, const lt_step_result *r, double lr, double step_s,
-                        double wait_s, double update_s)
+static lt_status record(trainer *t, lt_step_metrics *s)
 {
-    lt_step_metrics s = {.iteration = t->progress.iteration,
-                         .consumed_samples = t->progress.consumed,
-                         .loss = r->loss,
-                         .grad_norm = r->grad_norm,
-                         .lr = lr,
-                         .step_s = step_s,
-                         .wait_s = wait_s,
-                         .update_s = update_s};
-    lt_work work = {0};
-    for (int64_t i = 0; i < t->n_micro; i++) {
-        s.tokens += t->batch[i]->n_tokens;
-        s.targets += t->batch[i]->n_targets;
-        s.patches += t->batch[i]->n_patches;
-        lt_work_add(&work, &t->view[i]);
-    }
     const lt_exec_memory m = lt_exec_memory_of(t->engine->exec);
-    s.memory_bytes = m.state + m.step;
-    s.model_flops = lt_model_flops(t->engine->model, &work).step;
-    s.tokens_per_s = (double)s.tokens / step_s;
-    s.mfu = s.model_flops / step_s / t->matmul_rate;
+    s->memory_bytes = m.state + m.step;
+    s->tokens_per_s = (double)s->tokens / s->step_s;
+    s->mfu = s->model_flops / s->step_s / t->matmul_rate;
     if (t->sinks->status) {
-        const lt_train_status status = {.iteration = t->progress.iteration,
+        const lt_train_status status = {.iteration = s->iteration,
                                         .n_iterations = t->schedule.steps,
-                                        .first_iteration = t->progress.iteration,
+                                        .first_iteration = s->iteration,
                                         .seconds = lt_clock_now() - t->begin_s,
-                                        .loss = r->loss,
-                                        .tokens_per_s = s.tokens_per_s,
-                                        .mfu = s.mfu,
-                                        .wait_share = wait_s / step_s};
+                                        .loss = s->loss,
+                                        .tokens_per_s = s->tokens_per_s,
+                                        .mfu = s->mfu,
+                                        .wait_share = s->wait_s / s->step_s};
         t->sinks->status(t->sinks->ctx, &status);
     }
-    const lt_status st = lt_metrics_step(t->metrics, &s);
+    const lt_status st = lt_metrics_step(t->metrics, s);
     return st == LT_ERR_IO ? lose_metrics(t) : st;
 }
 
-static lt_status one_step(trainer *t)
+static void count_batches(const trainer *t, lt_step_metrics *s)
+{
+    lt_work work = {0};
+    for (int64_t i = 0; i < t->n_micro; i++) {
+        s->tokens += t->batch[i]->n_tokens;
+        s->targets += t->batch[i]->n_targets;
+        s->patches += t->batch[i]->n_patches;
+        lt_work_add(&work, &t->view[i]);
+    }
+    s->model_flops = lt_model_flops(t->engine->model, &work).step;
+}
+
+static lt_status begin_step(trainer *t)
 {
     const double begin = lt_clock_now(), waited = lt_loader_waited_s(t->loader);
-    const double updated = lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE];
-    const double lr = lt_schedule_lr(&t->schedule, t->progress.iteration);
-    lt_step_result r;
+    const double *seconds = lt_exec_seconds(t->engine->exec);
+    const double lr = lt_schedule_lr(&t->schedule, t->progress.iteration),
+                 updated = seconds[LT_ACT_UPDATE];
     lt_watchdog_stage(t->watchdog, t->progress.iteration + 1, "waiting for data");
     const lt_status fetched = fetch(t);
     t->data_failed = fetched != LT_OK;
     LT_TRY(fetched);
     const double wait_s = lt_loader_waited_s(t->loader) - waited;
     lt_watchdog_stage(t->watchdog, t->progress.iteration + 1, NULL);
-    LT_TRY(
-        lt_exec_step(t->engine->exec, t->view, t->n_micro, t->progress.updates + 1, lr, NULL, &r));
+    LT_TRY(lt_exec_begin(t->engine->exec, t->view, t->n_micro, t->progress.updates + 1, lr, NULL));
     t->progress.iteration++;
     t->progress.updates++;
     t->progress.consumed += t->global_batch;
     t->progress.cursor = lt_loader_consumed(t->loader);
-    const double step_s = lt_clock_now() - begin;
-    t->elapsed_s += step_s;
-    t->unlogged++;
-    t->out->iterations = t->progress.iteration;
-    t->out->last_loss = r.loss;
-    if (isnan(t->out->first_loss))
-        t->out->first_loss = r.loss;
-    LT_TRY(log_step(t, &r, lr));
-    LT_TRY(record(t, &r, lr, step_s, wait_s,
-                  lt_exec_seconds(t->engine->exec)[LT_ACT_UPDATE] - updated));
+    pending *p = &t->begun[t->progress.iteration % LT_EXEC_AHEAD];
+    *p = (pending){.begin_s = begin,
+                   .s = {.iteration = t->progress.iteration,
+                         .consumed_samples = t->progress.consumed,
+                         .lr = lr,
+                         .wait_s = wait_s,
+                         .update_s = seconds[LT_ACT_UPDATE] - updated}};
+    count_batches(t, &p->s);
     release(t);
-    LT_TRY(check_finite(t, &r));
-    return t->progress.iteration == 2 ? log_memory(t) : LT_OK;
+    return LT_OK;
+}
+
+// The oldest step begun: waits for its result, and says what there is to say.
+static lt_status end_step(trainer *t)
+{
+    const int64_t number = t->progress.iteration - lt_exec_in_flight(t->engine->exec) + 1;
+    const pending *p = &t->begun[number % LT_EXEC_AHEAD];
+    lt_step_metrics s = p->s;
+    lt_step_result r;
+    LT_TRY(lt_exec_end(t->engine->exec, &r));
+    const double now = lt_clock_now();
+    s.loss = r.loss;
+    s.grad_norm = r.grad_norm;
+    s.step_s = now - fmax(p->begin_s, t->ended_s);
+    t->ended_s = now;
+    t->elapsed_s += s.step_s;
+    t->unlogged++;
+    t->out->iterations = s.iteration;
+    t->out->last_loss = s.loss;
+    if (isnan(t->out->first_loss))
+        t->out->first_loss = s.loss;
+    LT_TRY(log_step(t, &s));
+    LT_TRY(record(t, &s));
+    LT_TRY(check_finite(&s));
+    return s.iteration == 2 ? log_memory(t) : LT_OK;
+}
+
+static lt_status end_all_steps(trainer *t)
+{
+    while (lt_exec_in_flight(t->engine->exec) > 0)
+        LT_TRY(end_step(t));
+    return LT_OK;
+}
+
+// A device with queues works on a step while the host prepares the next one: its result is read a
+// step late.
+static lt_status one_step(trainer *t)
+{
+    LT_TRY(begin_step(t));
+    if (!t->engine->device->queues)
+        return end_all_steps(t);
+    return lt_exec_in_flight(t->engine->exec) == LT_EXEC_AHEAD ? end_step(t) : LT_OK;
 }
 
 /* ---- between steps ---- */
@@ -440,6 +481,7 @@ static lt_status keep_progress(trainer *t, lt_status why)
 {
     char message[4096];
     (void)snprintf(message, sizeof message, "%s", lt_error_message());
+    LT_TRY(end_all_steps(t));
     if (t->progress.iteration > t->began_at && save(t) != LT_OK)
         LT_WARN(t->log, "train", "the %lld steps done are lost: %s",
                 (long long)t->progress.iteration, lt_error_message());
@@ -453,12 +495,25 @@ static bool stop_wanted(const trainer *t)
 
 static lt_status after_step(trainer *t)
 {
-    if (is_due(t->progress.iteration, t->cfg->training.save_interval))
+    const bool due = is_due(t->progress.iteration, t->cfg->training.save_interval),
+               judge =
+                   t->validation && is_due(t->progress.iteration, t->cfg->training.val_interval);
+    if (due || judge)
+        LT_TRY(end_all_steps(t));
+    if (due)
         LT_TRY(save(t));
-    if (!t->validation || !is_due(t->progress.iteration, t->cfg->training.val_interval))
+    if (!judge)
         return LT_OK;
     const lt_status st = validate(t);
     return st == LT_OK ? st : keep_progress(t, st);
+}
+
+// A step that could not be begun: those before it are still logged.
+static lt_status give_up(trainer *t, lt_status why)
+{
+    char message[4096];
+    (void)snprintf(message, sizeof message, "%s", lt_error_message());
+    return end_all_steps(t) == LT_OK ? lt_error_adopt(why, message) : why;
 }
 
 static lt_status loop(trainer *t)
@@ -467,9 +522,10 @@ static lt_status loop(trainer *t)
     while (t->progress.iteration < t->schedule.steps && !stop_wanted(t)) {
         const lt_status st = one_step(t);
         if (st != LT_OK)
-            return t->data_failed ? keep_progress(t, st) : st;
+            return t->data_failed ? keep_progress(t, st) : give_up(t, st);
         LT_TRY(after_step(t));
     }
+    LT_TRY(end_all_steps(t));
     t->out->stopped = t->progress.iteration < t->schedule.steps;
     return t->progress.iteration > t->began_at ? save(t) : LT_OK;
 }

@@ -187,6 +187,7 @@ static void close_cuda(lt_device *d)
 
 static const lt_device cuda_device = {
     .backend = LT_CUDA,
+    .queues = true,
     .alloc = alloc,
     .free = free_block,
     .alloc_pinned = alloc_pinned,
