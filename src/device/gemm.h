@@ -12,13 +12,14 @@
  * trans_b: a weight [out,in]),
  * C [m,n] with ldc. dtypes: a and b both f32 or both bf16; c f32 or bf16; sums are fp32. bias may
  * be NULL.
+ * stream: C is not read again soon, and is stored past the caches where that can be done.
  * Bits do not depend on the number of threads, and a row of C does not depend on m: rows are cut
  * into fixed tiles,
  * each computed by one single-threaded call, the last one padded.
  */
 typedef struct lt_gemm {
     int64_t m, n, k, lda, ldb, ldc;
-    bool trans_a, trans_b, accumulate;
+    bool trans_a, trans_b, accumulate, stream;
     lt_dtype ab_dtype, c_dtype, bias_dtype;
     const void *a, *b, *bias;
     void *c;

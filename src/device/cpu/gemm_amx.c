@@ -37,6 +37,11 @@ static void finish(void *dst, bool bf16, const float *src, const float *bias, bo
     lt_gemm_core_avx512.finish(dst, bf16, src, bias, keep, n);
 }
 
+static void stream(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t n)
+{
+    lt_gemm_core_avx512.stream(dst, ldd, src, lds, rows, n);
+}
+
 const lt_gemm_core lt_gemm_core_amx = {
     .mr = WIDE,
     .nr = WIDE,
@@ -51,5 +56,6 @@ const lt_gemm_core lt_gemm_core_amx = {
     .pack_b = pack_b,
     .micro = micro,
     .finish = finish,
+    .stream = stream,
     .enter = enter,
     .leave = leave};

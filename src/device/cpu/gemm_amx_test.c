@@ -61,6 +61,11 @@ static void finish(void *dst, bool bf16, const float *src, const float *bias, bo
     lt_gemm_core_avx2.finish(dst, bf16, src, bias, keep, n);
 }
 
+static void stream(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t n)
+{
+    lt_gemm_core_avx2.stream(dst, ldd, src, lds, rows, n);
+}
+
 static const lt_gemm_core core = {.mr = WIDE,
                                   .nr = WIDE,
                                   .kr = STEP,
@@ -73,6 +78,7 @@ static const lt_gemm_core core = {.mr = WIDE,
                                   .pack_b = pack_b,
                                   .micro = micro,
                                   .finish = finish,
+                                  .stream = stream,
                                   .enter = nothing,
                                   .leave = nothing};
 

@@ -33,6 +33,8 @@ typedef struct lt_gemm_core {
     void (*micro)(int64_t k, const void *a, const void *b, float *c, int64_t ldc, bool add);
     /* dst[n] = dst * keep + src + bias, as f32 or bf16: keep is 0 or 1, bias may be NULL */
     void (*finish)(void *dst, bool bf16, const float *src, const float *bias, bool keep, int64_t n);
+    /* dst[rows, n] = src, past the caches; row strides ldd and lds */
+    void (*stream)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t n);
     void (*enter)(void),
         (*leave)(void); /* the calling thread's registers are set up, and given back */
 } lt_gemm_core;

@@ -105,6 +105,13 @@ static void finish_row(const block *t, int64_t row, int64_t col, int64_t cols, f
         t->core->finish(c, true, kept, bias, g->accumulate, cols);
 }
 
+// Sums that are all of C, and wanted past the caches.
+static bool may_stream(const block *t)
+{
+    const lt_gemm *g = t->g;
+    return g->stream && g->c_dtype == LT_F32 && !g->accumulate && !g->bias && t->k == g->k;
+}
+
 static lt_status compute_tile(void *ctx, int64_t i, int thread)
 {
     (void)thread;
@@ -128,6 +135,11 @@ static lt_status compute_tile(void *ctx, int64_t i, int thread)
         for (int64_t j = 0; j < rows * stride_of(t); j++)
             sums[j] = 0.0F;
     t->core->leave();
+    if (may_stream(t)) {
+        t->core->stream((float *)g->c + (t->row + row) * g->ldc + t->col + col, g->ldc, sums,
+                        stride_of(t), rows, cols);
+        return LT_OK;
+    }
     for (int64_t r = 0; r < rows; r++)
         finish_row(t, row + r, col, cols, sums + r * stride_of(t), g->bias ? bias : NULL);
     return LT_OK;

@@ -63,6 +63,7 @@ static problem make_problem(void **state, int64_t m, int64_t n, int64_t k, unsig
     g.ab_dtype = bits & 8 ? LT_BF16 : LT_F32;
     g.c_dtype = bits & 16 ? LT_BF16 : LT_F32;
     g.bias_dtype = bits & 64 ? LT_BF16 : LT_F32;
+    g.stream = seed & 1;
     g.lda = (g.trans_a ? m : k) + (int64_t)(seed % 3);
     g.ldb = (g.trans_b ? k : n) + (int64_t)(seed % 2);
     g.ldc = n + (int64_t)(seed % 5);

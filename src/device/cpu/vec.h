@@ -190,24 +190,56 @@ LT_INLINE void v_put_at(void *p, bool bf16, int64_t i, int64_t n, vf v)
         v_put_part(p, bf16, i, n - i, v);
 }
 
+#if defined(__AVX2__)
+/** Eight lanes added up, and the largest of them: those four apart first, neighbours last. */
+LT_INLINE float v_sum8(__m256 v)
+{
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
+
+LT_INLINE float v_largest8(__m256 v)
+{
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+}
+#endif
+
 /** Lanes added up in a fixed order: neighbours last. */
 LT_INLINE float v_sum(vf v)
 {
+#if defined(LT_VEC_AVX512)
+    return v_sum8(
+        _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1)));
+#elif defined(LT_VEC_AVX2)
+    return v_sum8((__m256)v);
+#else
     float lane[LANES];
     memcpy(lane, &v, sizeof lane);
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             lane[i] += lane[i + half];
     return lane[0];
+#endif
 }
 
+/** The largest lane. With a NaN among them: any. */
 LT_INLINE float v_largest(vf v)
 {
+#if defined(LT_VEC_AVX512)
+    return v_largest8(
+        _mm256_max_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1)));
+#elif defined(LT_VEC_AVX2)
+    return v_largest8((__m256)v);
+#else
     float lane[LANES], best;
     memcpy(lane, &v, sizeof lane);
     best = lane[0];
     for (int i = 1; i < LANES; i++)
         best = best < lane[i] ? lane[i] : best;
     return best;
+#endif
 }
 #endif

@@ -64,6 +64,7 @@ static lt_status weight_gradient(const lt_op_args *a, sizes s)
                        .ldb = s.in,
                        .ldc = s.in,
                        .trans_a = true,
+                       .stream = s.out * s.in >= LT_CPU_STREAM_FROM,
                        .accumulate = a->add & LT_IN(1),
                        .ab_dtype = a->dout[0]->dtype,
                        .c_dtype = a->din[1]->dtype,

@@ -207,6 +207,7 @@ static lt_status weight_gradient(const chunk *c)
                        .ldb = c->width,
                        .ldc = c->width,
                        .trans_a = true,
+                       .stream = c->vocab * c->width >= LT_CPU_STREAM_FROM,
                        .accumulate = c->row > 0 || (c->a->add & LT_IN(1)),
                        .ab_dtype = dtype_of(c),
                        .c_dtype = c->a->din[1]->dtype,

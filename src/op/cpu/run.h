@@ -6,6 +6,10 @@
 #include "graph/op_def.h"
 #include "op/cpu/rows.h"
 
+/* Numbers of a weight's gradient from which it is stored past the caches: smaller ones may still be
+ * there when the optimizer comes. */
+enum { LT_CPU_STREAM_FROM = 1 << 20 };
+
 /**
  * Every float tensor of the call is f32 or bf16, and those that `same_as_in0` (LT_IN, LT_OUT bits)
  * names have in[0]'s dtype.
