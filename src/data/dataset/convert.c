@@ -100,11 +100,12 @@ lt_keys_text lt_json_keys(json_t *object)
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        const size_t more = strlen(key) + (len > 0 ? 2 : 0);
-        if (len + more >= sizeof out.s)
+        const size_t gap = len > 0 ? 2 : 0, n = strlen(key);
+        if (len + gap + n >= sizeof out.s)
             break;
-        snprintf(out.s + len, sizeof out.s - len, "%s%s", len > 0 ? ", " : "", key);
-        len += more;
+        memcpy(out.s + len, ", ", gap);
+        memcpy(out.s + len + gap, key, n + 1);
+        len += gap + n;
     }
     return out;
 }
