@@ -33,6 +33,15 @@ lt_golden(shared/data ${qwen3} tests_golden_data ../shared/golden/data --tokeniz
   --images ../shared/golden/image/images)
 lt_golden(shared/pipeline ${qwen3} tests_golden_data ../shared/golden/pipeline --tokenizer ${qwen3}
   --images ../shared/golden/pipeline/images)
+lt_golden(shared/packing ${qwen3} tests_golden_packing ../shared/golden/pipeline --tokenizer ${qwen3}
+  --images ../shared/golden/pipeline/images)
+lt_golden(shared/packed ${qwen3} tests_golden_packing ../shared/golden/data --tokenizer ${qwen3}
+  --images ../shared/golden/image/images)
+set(golden ../shared/golden)
+lt_golden(shared/sequence ${golden}/sequence tests_golden_sequence ${golden}/sequence/infer_seqlen.json
+  ${golden}/sequence/knapsack.json ${golden}/sampler/batches.json ${golden}/sampler/randperm.json
+  ${golden}/data/randperm.json ${golden}/data/sampler.json ${golden}/rope/rope_index.jsonl)
+
 # Pictures: GIF, BMP and WebP of many kinds (RGB bytes made with Pillow 13), and the full set.
 lt_golden(tests/image tests/golden/image tests_golden_image tests/golden/image)
 lt_golden(shared/image ../shared/golden/image tests_golden_image ../shared/golden/image)

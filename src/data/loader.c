@@ -53,11 +53,8 @@ static lt_status encode_and_collate(const lt_loader *l, slot *s)
 {
     lt_arena_reset(s->arena);
     lt_vec_clear(&s->samples);
-    for (int64_t i = 0; i < l->micro_batch; i++) {
-        lt_sample sample = {0};
-        LT_TRY(l->o.encode(l->o.encode_ctx, s->rows[i], s->arena, &sample));
-        LT_TRY(lt_vec_push(&s->samples, &sample));
-    }
+    for (int64_t i = 0; i < l->micro_batch; i++)
+        LT_TRY(l->o.encode(l->o.encode_ctx, s->rows[i], s->arena, &s->samples));
     return lt_batch_collate(s->batch, s->samples.data, s->samples.n, &l->o.collate);
 }
 

@@ -7,11 +7,12 @@
 #include "data/sampler.h"
 
 /**
- * Encode row `row` of the data set. Memory comes from `arena` (it lives until the micro-batch is
- * collated) or lives longer than the loader.
+ * Encode row `row` of the data set: its samples (several when it is a packed one), lt_sample, are
+ * appended to `samples`. Memory comes from `arena` (it lives until the micro-batch is collated) or
+ * lives longer than the loader.
  * threads  called by several workers at once
  */
-typedef lt_status (*lt_encode_fn)(void *ctx, int64_t row, lt_arena *arena, lt_sample *out);
+typedef lt_status (*lt_encode_fn)(void *ctx, int64_t row, lt_arena *arena, lt_vec *samples);
 
 typedef struct lt_loader_opts {
     int n_workers;    // threads; 0: work is done inside lt_loader_acquire

@@ -16,7 +16,7 @@ typedef struct data_set {
     bool slow;
 } data_set;
 
-static lt_status encode(void *ctx, int64_t row, lt_arena *arena, lt_sample *out)
+static lt_status encode(void *ctx, int64_t row, lt_arena *arena, lt_vec *out)
 {
     data_set *d = ctx;
     void *memory = NULL;
@@ -30,8 +30,9 @@ static lt_status encode(void *ctx, int64_t row, lt_arena *arena, lt_sample *out)
     int32_t *ids = memory;
     for (int64_t i = 0; i < n; i++)
         ids[i] = (int32_t)row;
-    *out = (lt_sample){.ids = ids, .labels = ids, .n = n, .file = "data.json", .record = row};
-    return LT_OK;
+    const lt_sample sample = {
+        .ids = ids, .labels = ids, .n = n, .file = "data.json", .record = row};
+    return lt_vec_push(out, &sample);
 }
 
 static lt_sampler *new_sampler(int64_t consumed)

@@ -6,7 +6,7 @@
 
 // Counts of one row of the data set.
 typedef struct row_counts {
-    int32_t tokens, patches, merged, frames, targets;
+    int32_t samples, tokens, patches, merged, frames, targets;
     bool known;
 } row_counts;
 
@@ -27,16 +27,24 @@ typedef struct counting {
 
 enum { ROWS_AT_ONCE = 16, CHUNK_ROWS = 2048 };
 
-static row_counts count_sample(const lt_sample *s, int64_t merge)
+static void count_sample(const lt_sample *s, int64_t merge, row_counts *c)
 {
-    row_counts c = {.tokens = (int32_t)s->n, .known = true};
+    c->samples++;
+    c->tokens += (int32_t)s->n;
     for (int64_t i = 0; i < s->n_media; i++) {
-        c.patches += (int32_t)lt_grid_patches(s->media[i].grid);
-        c.merged += (int32_t)lt_grid_tokens(s->media[i].grid, merge);
-        c.frames += (int32_t)s->media[i].grid.t;
+        c->patches += (int32_t)lt_grid_patches(s->media[i].grid);
+        c->merged += (int32_t)lt_grid_tokens(s->media[i].grid, merge);
+        c->frames += (int32_t)s->media[i].grid.t;
     }
     for (int64_t i = 1; i < s->n; i++)
-        c.targets += s->labels[i] > -1;
+        c->targets += s->labels[i] > -1;
+}
+
+static row_counts count_row(const lt_vec *samples, int64_t merge)
+{
+    row_counts c = {.known = true};
+    for (int64_t i = 0; i < samples->n; i++)
+        count_sample(&LT_AT(samples, lt_sample, i), merge, &c);
     return c;
 }
 
@@ -45,16 +53,18 @@ static lt_status count_rows(void *ctx, int64_t piece, int thread)
     (void)thread;
     const counting *c = ctx;
     lt_arena *arena = NULL;
+    lt_vec samples = LT_VEC_OF(lt_sample);
     LT_TRY(lt_arena_create(&arena, "counting"));
     lt_status st = LT_OK;
     const int64_t end = lt_min_i64(c->n, (piece + 1) * ROWS_AT_ONCE);
     for (int64_t i = piece * ROWS_AT_ONCE; st == LT_OK && i < end; i++) {
-        lt_sample s;
         lt_arena_reset(arena);
-        st = lt_dataset_encode(lt_source_dataset(c->k->source), c->rows[i], arena, &s);
+        lt_vec_clear(&samples);
+        st = lt_dataset_encode_row(lt_source_dataset(c->k->source), c->rows[i], arena, &samples);
         if (st == LT_OK)
-            c->k->row[c->rows[i]] = count_sample(&s, c->k->merge);
+            c->k->row[c->rows[i]] = count_row(&samples, c->k->merge);
     }
+    lt_vec_deinit(&samples);
     lt_arena_destroy(arena);
     return st;
 }
@@ -112,7 +122,7 @@ static lt_status look_at(walk *w, const lt_extents *real)
 static void add_row(lt_extents *e, const row_counts *c)
 {
     e->n[LT_EXT_TOKENS] += c->tokens;
-    e->n[LT_EXT_SAMPLES]++;
+    e->n[LT_EXT_SAMPLES] += c->samples;
     e->n[LT_EXT_PATCHES] += c->patches;
     e->n[LT_EXT_MERGED] += c->merged;
     e->n[LT_EXT_FRAMES] += c->frames;

@@ -14,7 +14,7 @@ typedef struct loss_run {
     lt_exec *exec;
     lt_arena *arena;
     lt_batch *batch;
-    lt_buf kappa;
+    lt_vec samples; /* lt_sample */
 } loss_run;
 
 static lt_status encode_rows(lt_source *s, lt_arena *arena, int64_t first, int64_t n,
@@ -30,11 +30,12 @@ static lt_status encode_rows(lt_source *s, lt_arena *arena, int64_t first, int64
 
 static lt_status batch_loss(loss_run *r, int64_t first, int64_t n, double *loss)
 {
-    lt_sample *samples = NULL;
     void *memory = NULL;
     lt_arena_reset(r->arena);
-    LT_TRY(encode_rows(r->s, r->arena, first, n, &samples));
-    LT_TRY(lt_batch_collate(r->batch, samples, n, lt_source_collate(r->s)));
+    lt_vec_clear(&r->samples);
+    for (int64_t i = 0; i < n; i++)
+        LT_TRY(lt_dataset_encode_row(lt_source_dataset(r->s), first + i, r->arena, &r->samples));
+    LT_TRY(lt_batch_collate(r->batch, r->samples.data, r->samples.n, lt_source_collate(r->s)));
     LT_TRY(lt_arena_take(r->arena, (size_t)r->batch->n_targets * sizeof(float), &memory));
     const lt_batch *one[] = {r->batch};
     const lt_loss_counts counts = lt_count_losses(one, 1);
@@ -46,7 +47,7 @@ static lt_status batch_loss(loss_run *r, int64_t first, int64_t n, double *loss)
 lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch, double *loss,
                          int64_t *n_batches)
 {
-    loss_run r = {.s = s, .exec = exec};
+    loss_run r = {.s = s, .exec = exec, .samples = LT_VEC_OF(lt_sample)};
     double sum = 0.0;
     *n_batches = 0;
     lt_status st = lt_arena_create(&r.arena, "validation");
@@ -60,6 +61,7 @@ lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch, doubl
         ++*n_batches;
     }
     lt_batch_destroy(r.batch);
+    lt_vec_deinit(&r.samples);
     lt_arena_destroy(r.arena);
     *loss = *n_batches > 0 ? sum / (double)*n_batches : 0.0;
     return st;

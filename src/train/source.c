@@ -205,6 +205,13 @@ static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_mode
     o.max_samples = b->max_samples == LT_CFG_NONE ? 0 : b->max_samples;
     o.attr = attr_of(&s->section->attr);
     o.encode = encode_opts(s, model);
+    o.packing = b->packing || b->neat_packing;
+    o.pack_batch = b->preprocessing_batch_size;
+    o.pack_shares = b->preprocessing_num_workers == LT_CFG_NONE
+                        ? 1
+                        : lt_max_i64(1, b->preprocessing_num_workers);
+    if (s->cfg->lathe.on_bad_record != LT_CFG_BAD_NONE)
+        o.on_bad = s->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP ? LT_BAD_SKIP : LT_BAD_STOP;
     return lt_dataset_open(&o, pool, s->log, &s->dataset);
 }
 
@@ -269,7 +276,7 @@ const lt_collate_opts *lt_source_collate(const lt_source *s)
 lt_loader_opts lt_source_loader(lt_source *s)
 {
     lt_loader_opts o = lt_loader_opts_default();
-    o.encode = lt_dataset_encode;
+    o.encode = lt_dataset_encode_row;
     o.encode_ctx = s->dataset;
     o.collate = s->collate;
     return o;
@@ -293,7 +300,10 @@ static lt_status print_files(const lt_source *s, lt_buf *out)
 lt_status lt_source_print(const lt_source *s, lt_buf *out)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
-    LT_TRY(lt_buf_printf(out, "%lld samples (", (long long)lt_dataset_rows(s->dataset)));
+    LT_TRY(lt_buf_printf(out, "%lld samples ", (long long)lt_dataset_samples(s->dataset)));
+    if (b->packing || b->neat_packing)
+        LT_TRY(lt_buf_printf(out, "in %lld packed rows ", (long long)lt_dataset_rows(s->dataset)));
+    LT_TRY(lt_buf_text(out, "("));
     LT_TRY(print_files(s, out));
     return lt_buf_printf(out,
                          "), template %s, cutoff_len %lld; pictures: budget %lld to %lld pixels, "

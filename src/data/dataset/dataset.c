@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a data set: one pass over all records by the pool, then the list of rows that stay.
+// Opening a data set: one pass over all records by the pool, then the list of samples that stay,
+// and with packing the rows that they are put into.
 #include "data/dataset/dataset.h"
 #include "data/dataset/convert_parts.h"
+#include "data/pack.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,7 +13,9 @@ struct lt_dataset {
     lt_dataset_opts opts;
     lt_records *records;
     lt_encoder *encoder;
-    lt_vec rows; // int64_t: records that stay
+    lt_vec kept; // int64_t: records that stay
+    // Packing: row r is samples packed[first[r]] .. packed[first[r + 1] - 1].
+    lt_vec first, packed; // int64_t
     int64_t n_dropped;
     _Atomic int64_t encoded, tokens, cut, cut_images, lost_images;
 };
@@ -24,7 +28,10 @@ typedef struct pass {
 
 lt_dataset_opts lt_dataset_opts_default(void)
 {
-    return (lt_dataset_opts){.attr = lt_attr_default(), .encode = lt_encode_opts_default()};
+    return (lt_dataset_opts){.pack_batch = 1000,
+                             .pack_shares = 1,
+                             .attr = lt_attr_default(),
+                             .encode = lt_encode_opts_default()};
 }
 
 static lt_status convert(const lt_dataset *d, int64_t record, lt_arena *arena, lt_conversation *out)
@@ -38,15 +45,31 @@ static lt_status convert(const lt_dataset *d, int64_t record, lt_arena *arena, l
     return st;
 }
 
-static lt_status check_record(pass *p, int64_t i, lt_arena *arena)
+bool lt_is_bad_record(lt_status st)
 {
-    lt_conversation c;
-    LT_TRY(convert(p->d, i, arena, &c));
-    atomic_fetch_or(&p->seen, c.seen);
-    p->dropped[i] = c.dropped != NULL;
-    if (c.dropped)
-        return LT_OK;
-    return lt_encode_check(p->d->encoder, &c, lt_records_place(p->d->records, i), arena);
+    return st == LT_ERR_DATA || st == LT_ERR_FORMAT || st == LT_ERR_NOT_FOUND ||
+           st == LT_ERR_SHAPE || st == LT_ERR_UNSUPPORTED;
+}
+
+// *dropped: the record is of no use, as on_bad says; the thread's message then says why.
+static lt_status check_record(const lt_dataset *d, int64_t i, lt_arena *arena, unsigned *seen,
+                              bool *dropped)
+{
+    const lt_bad_records on_bad = d->opts.on_bad;
+    const lt_record_place at = lt_records_place(d->records, i);
+    lt_conversation c = {0};
+    lt_status st = convert(d, i, arena, &c);
+    *seen = c.seen;
+    *dropped = false;
+    if (st == LT_OK && c.dropped) {
+        st = LT_FAIL(LT_ERR_DATA, "%s", c.dropped);
+        lt_record_note(at);
+        *dropped = on_bad != LT_BAD_STOP;
+    } else if (st == LT_OK) {
+        st = lt_encode_check(d->encoder, &c, at, arena);
+    }
+    *dropped |= on_bad == LT_BAD_SKIP && lt_is_bad_record(st);
+    return *dropped ? LT_OK : st;
 }
 
 static lt_status check_share(void *ctx, int64_t share, int thread)
@@ -58,7 +81,13 @@ static lt_status check_share(void *ctx, int64_t share, int thread)
     LT_TRY(lt_arena_create(&arena, "a record"));
     lt_status st = LT_OK;
     for (int64_t i = first; i < n && i < first + SHARE && st == LT_OK; i++) {
-        st = check_record(p, i, arena);
+        unsigned seen = 0;
+        bool dropped = false;
+        st = check_record(p->d, i, arena, &seen, &dropped);
+        atomic_fetch_or(&p->seen, seen);
+        p->dropped[i] = dropped;
+        if (dropped)
+            lt_error_clear();
         lt_arena_reset(arena);
     }
     lt_arena_destroy(arena);
@@ -66,7 +95,7 @@ static lt_status check_share(void *ctx, int64_t share, int thread)
 }
 
 // A column that attr names has to be in some record, as in a table.
-static lt_status check_columns(const lt_dataset *d, unsigned seen)
+lt_status lt_dataset_check_columns(const lt_dataset *d, unsigned seen)
 {
     const lt_attr *a = &d->opts.attr;
     const bool alpaca = strcmp(a->formatting, "alpaca") == 0;
@@ -101,18 +130,19 @@ static lt_status check_columns(const lt_dataset *d, unsigned seen)
     return LT_OK;
 }
 
+// The message of a dropped record is made again: few are shown.
 static lt_status warn_dropped(const lt_dataset *d, int64_t record, const lt_log *log,
                               lt_arena *arena)
 {
-    lt_conversation c;
-    const lt_record_place at = lt_records_place(d->records, record);
-    LT_TRY(convert(d, record, arena, &c));
-    LT_WARN(log, "data", "%s:%lld: record %lld is left out: %s", at.file, (long long)at.line,
-            (long long)at.record, c.dropped ? c.dropped : "");
+    unsigned seen;
+    bool dropped;
+    LT_TRY(check_record(d, record, arena, &seen, &dropped));
+    LT_WARN(log, "data", "left out: %s", lt_error_message());
+    lt_error_clear();
     return LT_OK;
 }
 
-static lt_status list_rows(lt_dataset *d, const uint8_t *dropped, const lt_log *log)
+static lt_status list_kept(lt_dataset *d, const uint8_t *dropped, const lt_log *log)
 {
     lt_arena *arena;
     lt_status st = LT_OK;
@@ -120,16 +150,21 @@ static lt_status list_rows(lt_dataset *d, const uint8_t *dropped, const lt_log *
     LT_TRY(lt_arena_create(&arena, "a record"));
     for (int64_t i = 0; i < n && st == LT_OK; i++) {
         if (!dropped[i])
-            st = lt_vec_push(&d->rows, &i);
+            st = lt_vec_push(&d->kept, &i);
         else if (d->n_dropped++ < MAX_WARNINGS)
             st = warn_dropped(d, i, log, arena);
     }
     lt_arena_destroy(arena);
-    LT_TRY(st);
+    return st;
+}
+
+static lt_status check_left(const lt_dataset *d, const lt_log *log)
+{
+    const int64_t n = lt_records_count(d->records);
     if (d->n_dropped > 0)
-        LT_WARN(log, "data", "%lld of %lld records are left out", (long long)d->n_dropped,
-                (long long)n);
-    if (d->rows.n == 0) {
+        LT_WARN(log, "data", "%lld of %lld records are left out; `lathe check` names each",
+                (long long)d->n_dropped, (long long)n);
+    if (d->kept.n == 0) {
         return LT_FAIL(LT_ERR_DATA,
                        "%s: none of the %lld records can be used: their roles don't alternate, or "
                        "they have no answer",
@@ -142,30 +177,156 @@ static lt_status check_all(lt_dataset *d, lt_pool *pool, const lt_log *log)
 {
     const int64_t n = lt_records_count(d->records);
     void *dropped = NULL;
-    if (n == 0)
-        return LT_FAIL(LT_ERR_DATA, "the data set has no records");
     LT_TRY(lt_mem_alloc(&dropped, (size_t)n, "the list of dropped records"));
     pass p = {.d = d, .dropped = dropped};
-    lt_status st = lt_pool_run(pool, lt_ceil_div(n, SHARE), check_share, &p);
+    const bool look = d->opts.on_bad != LT_BAD_KEEP;
+    lt_status st = look ? lt_pool_run(pool, lt_ceil_div(n, SHARE), check_share, &p) : LT_OK;
+    if (st == LT_OK && look)
+        st = lt_dataset_check_columns(d, atomic_load(&p.seen));
     if (st == LT_OK)
-        st = check_columns(d, atomic_load(&p.seen));
-    if (st == LT_OK)
-        st = list_rows(d, dropped, log);
+        st = list_kept(d, dropped, log);
     lt_mem_free(dropped);
     return st;
 }
+
+// ---------------------------------------------------------------- packing
+
+static lt_status encode_sample(const lt_dataset *d, int64_t sample, lt_arena *arena, lt_sample *out,
+                               lt_cut *cut)
+{
+    lt_conversation c;
+    LT_TRY(lt_dataset_conversation(d, sample, arena, &c));
+    if (c.dropped) { // LT_BAD_KEEP alone hands these out
+        const lt_status st = LT_FAIL(LT_ERR_DATA, "%s", c.dropped);
+        lt_record_note(lt_dataset_place(d, sample));
+        return st;
+    }
+    return lt_encode(d->encoder, &c, lt_dataset_place(d, sample), arena, out, cut);
+}
+
+typedef struct measuring {
+    const lt_dataset *d;
+    int64_t *length; // [samples]; 0: of no use
+} measuring;
+
+static lt_status measure_share(void *ctx, int64_t share, int thread)
+{
+    const measuring *m = ctx;
+    (void)thread;
+    const int64_t first = share * SHARE;
+    lt_arena *arena;
+    LT_TRY(lt_arena_create(&arena, "a record"));
+    lt_status st = LT_OK;
+    for (int64_t i = first; i < m->d->kept.n && i < first + SHARE && st == LT_OK; i++) {
+        lt_sample s = {0};
+        lt_cut cut;
+        st = encode_sample(m->d, i, arena, &s, &cut);
+        if (m->d->opts.on_bad == LT_BAD_SKIP && lt_is_bad_record(st)) {
+            lt_error_clear();
+            st = LT_OK;
+        }
+        m->length[i] = s.n;
+        lt_arena_reset(arena);
+    }
+    lt_arena_destroy(arena);
+    return st;
+}
+
+// Samples kept[from .. to) of one group.
+static lt_status pack_group(lt_dataset *d, const int64_t *length, int64_t from, int64_t to,
+                            lt_arena *arena)
+{
+    void *memory = NULL;
+    const size_t bytes = (size_t)(to - from) * sizeof(int64_t);
+    LT_TRY(lt_arena_take(arena, bytes, &memory));
+    int64_t *of = memory, n = 0;
+    LT_TRY(lt_arena_take(arena, bytes, &memory));
+    int64_t *lengths = memory;
+    for (int64_t i = from; i < to; i++) {
+        if (length[i] == 0)
+            continue;
+        of[n] = i;
+        lengths[n++] = length[i];
+    }
+    lt_bins bins;
+    LT_TRY(lt_pack_bins(lengths, n, d->opts.encode.cutoff_len, arena, &bins));
+    for (int64_t b = 0; b < bins.n; b++) {
+        for (int64_t k = bins.first[b]; k < bins.first[b + 1]; k++)
+            LT_TRY(lt_vec_push(&d->packed, &of[bins.items[k]]));
+        LT_TRY(lt_vec_push(&d->first, &d->packed.n));
+    }
+    return LT_OK;
+}
+
+// Groups are of records, dropped ones counted, as the reference maps them.
+static lt_status pack_rows(lt_dataset *d, const int64_t *length, lt_arena *arena)
+{
+    const int64_t n = lt_records_count(d->records), shares = d->opts.pack_shares;
+    const int64_t zero = 0;
+    int64_t at = 0;
+    LT_TRY(lt_vec_push(&d->first, &zero));
+    for (int64_t s = 0; s < shares; s++) {
+        const int64_t end = lt_pack_share(n, shares, s + 1);
+        for (int64_t from = lt_pack_share(n, shares, s); from < end; from += d->opts.pack_batch) {
+            const int64_t to = lt_min_i64(end, from + d->opts.pack_batch), begin = at;
+            while (at < d->kept.n && LT_AT(&d->kept, int64_t, at) < to)
+                at++;
+            lt_arena_reset(arena);
+            LT_TRY(pack_group(d, length, begin, at, arena));
+        }
+    }
+    return LT_OK;
+}
+
+static lt_status pack(lt_dataset *d, lt_pool *pool, const lt_log *log)
+{
+    void *length = NULL;
+    lt_arena *arena = NULL;
+    lt_status st;
+    LT_TRY(lt_mem_alloc(&length, (size_t)d->kept.n * sizeof(int64_t), "lengths of samples"));
+    measuring m = {d, length};
+    LT_TRY_GOTO(st, lt_pool_run(pool, lt_ceil_div(d->kept.n, SHARE), measure_share, &m), done);
+    LT_TRY_GOTO(st, lt_arena_create(&arena, "packing"), done);
+    LT_TRY_GOTO(st, pack_rows(d, length, arena), done);
+    if (d->packed.n < d->kept.n)
+        LT_WARN(log, "data", "%lld more records cannot be encoded and are left out",
+                (long long)(d->kept.n - d->packed.n));
+    d->n_dropped += d->kept.n - d->packed.n;
+    if (d->packed.n == 0)
+        st = LT_FAIL(LT_ERR_DATA, "none of the %lld records can be encoded", (long long)d->kept.n);
+done:
+    lt_arena_destroy(arena);
+    lt_mem_free(length);
+    return st;
+}
+
+// ---------------------------------------------------------------- opening
 
 static lt_status fill(lt_dataset *d, lt_pool *pool, const lt_log *log)
 {
     lt_dataset_opts *o = &d->opts;
     LT_TRY(lt_attr_check(&o->attr));
+    if (o->packing) { // as the reference: the packer's bins, and the samples, are one shorter
+        if (o->encode.cutoff_len < 2 || o->pack_batch < 1 || o->pack_shares < 1) {
+            return LT_FAIL(LT_ERR_CONFIG,
+                           "packing needs a cutoff_len of 2 or more, got %lld, and a "
+                           "preprocessing_batch_size of 1 or more, got %lld",
+                           (long long)o->encode.cutoff_len, (long long)o->pack_batch);
+        }
+        o->encode.cutoff_len--;
+        o->encode.mask_first = true;
+    }
     LT_TRY(lt_encoder_create(&o->encode, &d->encoder));
     LT_TRY(lt_records_open(o->files, o->n_files, o->max_samples, &d->records));
     o->files = NULL; // not kept
     if (o->max_samples > lt_records_total(d->records))
         LT_NOTE(log, "data", "max_samples is %lld, and there are only %lld records",
                 (long long)o->max_samples, (long long)lt_records_total(d->records));
-    return check_all(d, pool, log);
+    if (lt_records_count(d->records) == 0)
+        return LT_FAIL(LT_ERR_DATA, "the data set has no records");
+    LT_TRY(check_all(d, pool, log));
+    LT_TRY(check_left(d, log));
+    return o->packing && o->on_bad != LT_BAD_KEEP ? pack(d, pool, log) : LT_OK;
 }
 
 lt_status lt_dataset_open(const lt_dataset_opts *opts, lt_pool *pool, const lt_log *log,
@@ -175,7 +336,7 @@ lt_status lt_dataset_open(const lt_dataset_opts *opts, lt_pool *pool, const lt_l
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_dataset), "the data set"));
     lt_dataset *d = memory;
     d->opts = *opts;
-    d->rows = LT_VEC_OF(int64_t);
+    d->kept = d->first = d->packed = LT_VEC_OF(int64_t);
     const lt_status st = fill(d, pool, log);
     if (st != LT_OK) {
         lt_dataset_close(d);
@@ -191,13 +352,20 @@ void lt_dataset_close(lt_dataset *d)
         return;
     lt_encoder_destroy(d->encoder);
     lt_records_close(d->records);
-    lt_vec_deinit(&d->rows);
+    lt_vec_deinit(&d->kept);
+    lt_vec_deinit(&d->first);
+    lt_vec_deinit(&d->packed);
     lt_mem_free(d);
+}
+
+int64_t lt_dataset_samples(const lt_dataset *d)
+{
+    return d->kept.n;
 }
 
 int64_t lt_dataset_rows(const lt_dataset *d)
 {
-    return d->rows.n;
+    return d->first.n > 0 ? d->first.n - 1 : d->kept.n;
 }
 
 int64_t lt_dataset_dropped(const lt_dataset *d)
@@ -205,15 +373,15 @@ int64_t lt_dataset_dropped(const lt_dataset *d)
     return d->n_dropped;
 }
 
-static int64_t record_of(const lt_dataset *d, int64_t row)
+static int64_t record_of(const lt_dataset *d, int64_t sample)
 {
-    LT_ASSERT(row >= 0 && row < d->rows.n);
-    return LT_AT(&d->rows, int64_t, row);
+    LT_ASSERT(sample >= 0 && sample < d->kept.n);
+    return LT_AT(&d->kept, int64_t, sample);
 }
 
-lt_record_place lt_dataset_place(const lt_dataset *d, int64_t row)
+lt_record_place lt_dataset_place(const lt_dataset *d, int64_t sample)
 {
-    return lt_records_place(d->records, record_of(d, row));
+    return lt_records_place(d->records, record_of(d, sample));
 }
 
 const lt_encoder *lt_dataset_encoder(const lt_dataset *d)
@@ -221,24 +389,36 @@ const lt_encoder *lt_dataset_encoder(const lt_dataset *d)
     return d->encoder;
 }
 
-lt_status lt_dataset_conversation(const lt_dataset *d, int64_t row, lt_arena *arena,
+lt_status lt_dataset_conversation(const lt_dataset *d, int64_t sample, lt_arena *arena,
                                   lt_conversation *out)
 {
-    return convert(d, record_of(d, row), arena, out);
+    return convert(d, record_of(d, sample), arena, out);
 }
 
-lt_status lt_dataset_encode(void *dataset, int64_t row, lt_arena *arena, lt_sample *out)
+lt_status lt_dataset_encode(lt_dataset *d, int64_t sample, lt_arena *arena, lt_sample *out)
 {
-    lt_dataset *d = dataset;
-    lt_conversation c;
     lt_cut cut;
-    LT_TRY(lt_dataset_conversation(d, row, arena, &c));
-    LT_TRY(lt_encode(d->encoder, &c, lt_dataset_place(d, row), arena, out, &cut));
+    LT_TRY(encode_sample(d, sample, arena, out, &cut));
     atomic_fetch_add(&d->encoded, 1);
     atomic_fetch_add(&d->tokens, out->n);
     atomic_fetch_add(&d->cut, cut.full_len > out->n);
     atomic_fetch_add(&d->cut_images, cut.cut_images);
     atomic_fetch_add(&d->lost_images, cut.lost_images);
+    return LT_OK;
+}
+
+lt_status lt_dataset_encode_row(void *dataset, int64_t row, lt_arena *arena, lt_vec *samples)
+{
+    lt_dataset *d = dataset;
+    LT_ASSERT(row >= 0 && row < lt_dataset_rows(d));
+    const bool packed = d->first.n > 0;
+    const int64_t from = packed ? LT_AT(&d->first, int64_t, row) : row,
+                  to = packed ? LT_AT(&d->first, int64_t, row + 1) : row + 1;
+    for (int64_t i = from; i < to; i++) {
+        lt_sample s;
+        LT_TRY(lt_dataset_encode(d, packed ? LT_AT(&d->packed, int64_t, i) : i, arena, &s));
+        LT_TRY(lt_vec_push(samples, &s));
+    }
     return LT_OK;
 }
 

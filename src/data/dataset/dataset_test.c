@@ -83,9 +83,8 @@ static void rows_are_those_that_are_not_dropped(void **state)
     assert_ok(lt_dataset_open(&f->opts, NULL, &f->log, &d));
     assert_int_equal(lt_dataset_rows(d), 2);
     assert_int_equal(lt_dataset_dropped(d), 1);
-    assert_text_contains(f->logged.data,
-                         "data.jsonl:2: record 2 is left out: its last turn has no answer\n");
-    assert_text_contains(f->logged.data, "1 of 3 records are left out\n");
+    assert_text_contains(f->logged.data, "data.jsonl:2: record 2: its last turn has no answer\n");
+    assert_text_contains(f->logged.data, "1 of 3 records are left out; `lathe check` names each\n");
     assert_ok(lt_dataset_encode(d, 1, *state, &s));
     assert_int_equal(s.record, 3);
     assert_text_equal(s.file, f->files[0]);
@@ -93,6 +92,66 @@ static void rows_are_those_that_are_not_dropped(void **state)
     assert_text_contains(s.media[0].path, "/4.png");
     assert_int_equal(lt_dataset_counted(d).encoded, 1);
     assert_int_equal(lt_dataset_counted(d).tokens, s.n);
+    lt_dataset_close(d);
+    tear_down(f);
+}
+
+#define NO_ANSWER "{\"images\": [], \"conversations\": [{\"from\": \"human\", \"value\": \"q\"}]}\n"
+#define NO_FILE "{\"images\": [\"5.png\"], " TURNS("<image>q", "a") "}\n"
+
+static void bad_records_stop_or_are_skipped_as_asked(void **state)
+{
+    fixture *f = set_up(state, GOOD NO_ANSWER NO_FILE GOOD);
+    lt_dataset *d;
+    assert_fails(lt_dataset_open(&f->opts, NULL, NULL, &d), LT_ERR_NOT_FOUND,
+                 "data.jsonl:3: record 3: image 1, 5.png, is not there");
+    f->opts.on_bad = LT_BAD_STOP;
+    f->opts.files = f->files;
+    assert_fails(lt_dataset_open(&f->opts, NULL, NULL, &d), LT_ERR_DATA,
+                 "data.jsonl:2: record 2: its last turn has no answer");
+    f->opts.on_bad = LT_BAD_SKIP;
+    assert_ok(lt_dataset_open(&f->opts, NULL, &f->log, &d));
+    assert_int_equal(lt_dataset_rows(d), 2);
+    assert_int_equal(lt_dataset_dropped(d), 2);
+    assert_text_contains(f->logged.data, "data.jsonl:3: record 3: image 1, 5.png, is not there");
+    assert_text_contains(f->logged.data, "2 of 4 records are left out");
+    lt_dataset_close(d);
+    f->opts.on_bad = LT_BAD_KEEP;
+    assert_ok(lt_dataset_open(&f->opts, NULL, NULL, &d));
+    assert_int_equal(lt_dataset_rows(d), 4);
+    lt_sample s;
+    assert_fails(lt_dataset_encode(d, 1, *state, &s), LT_ERR_DATA, "its last turn has no answer");
+    lt_dataset_close(d);
+    tear_down(f);
+}
+
+// Twelve tokens each, in bins of 40 - 1: three a row. Groups of four records, the dropped one counted.
+static void packed_rows_hold_what_fits_and_never_cross_groups(void **state)
+{
+    fixture *f = set_up(state, GOOD GOOD NO_ANSWER GOOD GOOD GOOD GOOD GOOD GOOD);
+    lt_dataset *d;
+    lt_sample one;
+    assert_ok(lt_dataset_open(&f->opts, NULL, NULL, &d));
+    assert_ok(lt_dataset_encode(d, 0, *state, &one));
+    lt_dataset_close(d);
+    f->opts.packing = true;
+    f->opts.pack_batch = 4;
+    f->opts.encode.cutoff_len = 3 * one.n + 1; // three fit, since packing takes one away
+    assert_ok(lt_dataset_open(&f->opts, NULL, NULL, &d));
+    static const int64_t want[][4] = {{3, 4, 2, 1}, {3, 8, 7, 6}, {1, 5}, {1, 9}};
+    assert_int_equal(lt_dataset_samples(d), 8);
+    assert_int_equal(lt_dataset_rows(d), 4);
+    lt_vec samples = LT_VEC_OF(lt_sample);
+    for (int64_t row = 0; row < 4; row++) {
+        lt_vec_clear(&samples);
+        assert_ok(lt_dataset_encode_row(d, row, *state, &samples));
+        assert_int_equal(samples.n, want[row][0]);
+        for (int64_t i = 0; i < samples.n; i++) {
+            assert_int_equal(LT_AT(&samples, lt_sample, i).record, want[row][i + 1]);
+            assert_int_equal(LT_AT(&samples, lt_sample, i).labels[0], LT_IGNORE_LABEL);
+        }
+    }
+    lt_vec_deinit(&samples);
     lt_dataset_close(d);
     tear_down(f);
 }
@@ -234,7 +293,10 @@ static void an_image_that_is_cut_off_whole_leaves_the_sample(void **state)
     tear_down(f);
 }
 
-LT_TEST_MAIN(LT_TEST(rows_are_those_that_are_not_dropped), LT_TEST(labels_cover_the_answer_alone),
+LT_TEST_MAIN(LT_TEST(rows_are_those_that_are_not_dropped),
+             LT_TEST(bad_records_stop_or_are_skipped_as_asked),
+             LT_TEST(packed_rows_hold_what_fits_and_never_cross_groups),
+             LT_TEST(labels_cover_the_answer_alone),
              LT_TEST(images_without_a_marker_are_refused_with_both_counts),
              LT_TEST(tags_without_a_column_point_to_the_setting),
              LT_TEST(a_literal_placeholder_is_refused_before_training),

@@ -286,6 +286,8 @@ static lt_status lay_out(encoding *s, lt_sample *out)
         at += p->keep_target;
     }
     LT_ASSERT(at == n);
+    if (s->e->opts.mask_first && n > 0)
+        *(int32_t *)labels = LT_IGNORE_LABEL;
     *out = (lt_sample){.ids = ids, .labels = labels, .n = n};
     return LT_OK;
 }

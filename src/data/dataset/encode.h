@@ -17,6 +17,7 @@ typedef struct lt_encode_opts {
     lt_renderer_opts render; /* tokenizer, template, merge, tags, literals */
     int64_t cutoff_len;
     bool train_on_prompt, mask_history;
+    bool mask_first;        /* no label on the first token: what packing does */
     bool refuse_cut_images; /* a cut through an image is an error, as training wants */
     const char *media_dir;  /* dataset_dir: where media are looked for first; NULL or "": nowhere */
     lt_grid_fn grid_of;     /* NULL: conversations with images are refused */

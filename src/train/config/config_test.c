@@ -472,8 +472,6 @@ static void features_that_do_not_exist_are_refused_by_name(void **state)
         {"parallel.ring_attention_size=2", "ring attention"},
         {"parallel.expert_parallel_size=2", "expert parallelism"},
         {"parallel.fully_shard_parallel_size=4", "sharding over several ranks"},
-        {"data.dataset_param.basic_parameters.packing=true", "packing"},
-        {"data.dataset_param.basic_parameters.neat_packing=true", "packing"},
         {"data.dataset_param.basic_parameters.streaming=true", "streaming of data"},
         {"data.dataset_param.basic_parameters.template=intern_vl",
          "the template intern_vl does not exist in lathe yet"},
