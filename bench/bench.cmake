@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What benchmarks share, and the one that tests run: a step of a tiny model, so that the program can't rot.
-set(bench_parts made_model op_times peak process step_plan)
+set(bench_parts made_model op_times peak process)
 if(LATHE_ONEDNN)
   list(APPEND bench_parts peak_onednn)
 else()
@@ -10,6 +10,10 @@ list(TRANSFORM bench_parts PREPEND ${PROJECT_SOURCE_DIR}/bench/parts/)
 list(TRANSFORM bench_parts APPEND .c)
 target_sources(bench_step PRIVATE ${bench_parts})
 target_sources(bench_ops PRIVATE ${bench_parts})
+set(step_parts step_options step_plan step_print)
+list(TRANSFORM step_parts PREPEND ${PROJECT_SOURCE_DIR}/bench/parts/)
+list(TRANSFORM step_parts APPEND .c)
+target_sources(bench_step PRIVATE ${step_parts})
 target_sources(bench_plan PRIVATE ${PROJECT_SOURCE_DIR}/bench/parts/made_model.c)
 foreach(program step ops)
   target_compile_definitions(bench_${program} PRIVATE LT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

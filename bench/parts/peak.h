@@ -31,6 +31,12 @@ LT_NODISCARD lt_status bench_use_products(const char *name);
 LT_NODISCARD lt_status bench_linear_peak(lt_device *device, lt_dtype dtype, int64_t n, int runs,
                                          bench_rate *out);
 /**
+ * The rate of the same product once it has run for so many seconds: what a GPU reaches when it is
+ * hot. Over the second half of the time.
+ */
+LT_NODISCARD lt_status bench_linear_hot(lt_device *device, lt_dtype dtype, int64_t n,
+                                        double seconds, bench_rate *out);
+/**
  * The same product by oneDNN itself on that many of its own threads; 0 where it is not built in or
  * has no such product.
  */

@@ -56,6 +56,12 @@ struct lt_device {
     lt_status (*copy)(lt_device *d, lt_stream *s, void *dst, const void *src, size_t bytes,
                       lt_copy_kind kind);
     lt_status (*fill)(lt_device *d, lt_stream *s, void *dst, int byte, size_t bytes);
+    /* Where `queues`; else NULL. An event that knows when it was reached; its end is
+       event_destroy. */
+    lt_status (*timer_create)(lt_device *d, lt_event **out);
+    /* Seconds from one timer to another; both have been reached. */
+    lt_status (*timer_seconds)(lt_device *d, lt_event *from, lt_event *to, double *out);
+    int64_t (*memory_left)(lt_device *d); /* bytes that nobody has taken; NULL: not known */
     void (*close)(lt_device *d);
 };
 

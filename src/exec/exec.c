@@ -134,6 +134,7 @@ void lt_exec_destroy(lt_exec *e)
     d->free(d, e->step);
     d->free_pinned(d, e->result);
     lt_stages_free(e);
+    lt_lanes_free(e);
     for (int i = 0; i < LT_EXEC_AHEAD; i++)
         if (e->flight[i].done)
             d->event_destroy(d, e->flight[i].done);
@@ -147,93 +148,6 @@ void lt_exec_destroy(lt_exec *e)
     lt_mem_free(e->policy);
     lt_mem_free(e->lr_scale);
     lt_mem_free(e);
-}
-
-/* ---- state ---- */
-
-enum { PIECE = 1 << 16 }; /* elements converted at a time */
-
-static lt_status copy_part(lt_exec *e, const lt_tensor *t, int64_t first, int64_t n, void *host,
-                           bool write)
-{
-    lt_device *d = e->o.device;
-    lt_stream *s = e->stream[LT_QUEUE_COMPUTE];
-    const size_t size = lt_dtype_bytes(t->dtype);
-    unsigned char *at = (unsigned char *)t->data + (size_t)first * size;
-    if (write)
-        LT_TRY(d->copy(d, s, at, host, (size_t)n * size, LT_COPY_HOST_TO_DEVICE));
-    else
-        LT_TRY(d->copy(d, s, host, at, (size_t)n * size, LT_COPY_DEVICE_TO_HOST));
-    return d->stream_sync(d, s);
-}
-
-// A master that is stored as two halves.
-static lt_status copy_split(lt_exec *e, int32_t param, int64_t first, int64_t n, float *value,
-                            bool write)
-{
-    const lt_tensor high = lt_exec_part(e, param, LT_STATE_VALUE),
-                    low = lt_exec_part(e, param, LT_STATE_LOW);
-    void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)n * 4, "halves of a master"));
-    uint16_t *hi = memory;
-    int16_t *lo = (int16_t *)memory + n;
-    for (int64_t i = 0; write && i < n; i++)
-        lt_split_f32(value[i], &hi[i], &lo[i]);
-    lt_status st = copy_part(e, &high, first, n, hi, write);
-    if (st == LT_OK)
-        st = copy_part(e, &low, first, n, lo, write);
-    for (int64_t i = 0; st == LT_OK && !write && i < n; i++)
-        value[i] = lt_join_f32(hi[i], lo[i]);
-    lt_mem_free(memory);
-    return st;
-}
-
-static lt_status move_piece(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
-                            lt_dtype as, void *values, bool write)
-{
-    const lt_tensor t = lt_exec_part(e, param, part);
-    const bool split = part == LT_STATE_VALUE && lt_exec_has(e, param, LT_STATE_LOW);
-    const lt_dtype stored = split ? LT_F32 : t.dtype;
-    void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, (size_t)n * lt_dtype_bytes(stored), "a piece of a parameter"));
-    if (write)
-        lt_convert(memory, stored, values, as, n);
-    lt_status st = split ? copy_split(e, param, first, n, memory, write)
-                         : copy_part(e, &t, first, n, memory, write);
-    if (st == LT_OK && !write)
-        lt_convert(values, as, memory, stored, n);
-    lt_mem_free(memory);
-    return st;
-}
-
-static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
-                      lt_dtype as, void *values, bool write)
-{
-    const lt_param *p = &e->o.model->params[param];
-    if (!lt_exec_has(e, param, part) || part == LT_STATE_LOW)
-        return LT_FAIL(LT_ERR_INTERNAL, "parameter %s has no %s in this run", p->name,
-                       lt_state_part_name(part));
-    LT_ASSERT(first >= 0 && n >= 0 && first + n <= p->n_elems);
-    for (int64_t i = 0; i < n; i += PIECE)
-        LT_TRY(move_piece(e, param, part, first + i, lt_min_i64(PIECE, n - i), as,
-                          (unsigned char *)values + (size_t)i * lt_dtype_bytes(as), write));
-    return LT_OK;
-}
-
-lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
-                        lt_dtype as, const void *values)
-{
-    union {
-        const void *in;
-        void *out;
-    } v = {.in = values};
-    return move(e, param, part, first, n, as, v.out, true);
-}
-
-lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
-                       lt_dtype as, void *values)
-{
-    return move(e, param, part, first, n, as, values, false);
 }
 
 /* ---- programs ---- */

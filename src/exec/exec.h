@@ -7,6 +7,16 @@
 #include "op/adamw.h"
 #include "plan/program.h"
 
+/**
+ * Who looks on, for measuring. Right before and right after every action and every kernel is issued
+ * to its stream.
+ */
+typedef struct lt_watch {
+    void (*action)(void *ctx, const lt_program *p, int32_t number, lt_stream *s, bool after);
+    void (*kernel)(void *ctx, const lt_op_args *a, lt_pass pass, bool after);
+    void *ctx;
+} lt_watch;
+
 typedef struct lt_exec_opts {
     lt_device *device;
     const lt_model *model;   /* kept */
@@ -26,6 +36,7 @@ typedef struct lt_exec_opts {
     int64_t memory_budget; /* bytes of the device pool; 0: what the device has */
     const lt_log *log;
     const lt_tap *tap; /* kept; NULL: none */
+    lt_watch watch;    /* its functions may be NULL */
     /* Tests: poison what is free, and run actions in a random order that the queues and waits
        allow (0: list order). */
     bool poison;

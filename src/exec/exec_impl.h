@@ -26,6 +26,15 @@ typedef struct lt_stage {
     bool in_use;
 } lt_stage;
 
+/** Pinned memory that pieces of the state go through: one is converted while another is copied. */
+typedef struct lt_lane {
+    unsigned char *memory;
+    lt_event *done; /* its copy */
+    bool in_use;
+} lt_lane;
+
+enum { LT_N_LANES = 2, LT_LANE_ELEMS = 1 << 21, LT_LANE_BYTES = LT_LANE_ELEMS * 8 };
+
 enum { LT_N_STAGES = 2 }; /* micro-batches that the host is ahead of the device */
 
 struct lt_exec {
@@ -45,6 +54,7 @@ struct lt_exec {
     int64_t n_begun, n_ended; /* steps; the slot of number i is i % LT_EXEC_AHEAD */
     lt_stage stage[LT_N_STAGES];
     int64_t n_staged;
+    lt_lane lane[LT_N_LANES];
     double waited_s; /* for the device, inside calls that only queue */
     double seconds[LT_N_ACTIONS];
     _Atomic(const char *) now;
@@ -79,6 +89,7 @@ LT_NODISCARD lt_status lt_stage_batch(lt_exec *e, const lt_program *p, const lt_
                                       lt_batch_view *out);
 LT_NODISCARD lt_status lt_unstage(lt_exec *e);
 void lt_stages_free(lt_exec *e);
+void lt_lanes_free(lt_exec *e);
 /** Tensor of a parameter's part in the state pool. */
 lt_tensor lt_exec_part(const lt_exec *e, int32_t param, lt_state_part part);
 #endif

@@ -85,7 +85,9 @@ static lt_status run_bound(lt_pass_state *s, const lt_action *a, int32_t action,
                            .grad_param_add = t->add,
                            .work = at(s, p->work_buffer[action]),
                            .saved = at(s, p->saved_buffer[a->subject]),
-                           .tap = s->e->o.tap};
+                           .tap = s->e->o.tap,
+                           .around = s->e->o.watch.kernel,
+                           .around_ctx = s->e->o.watch.ctx};
     lt_tensor out[LT_MAX_OUT] = {0};
     LT_TRY(lt_compiled_run(p->compiled[a->subject], pass, &b, out));
     if (pass == LT_FORWARD || p->compiled[a->subject]->yields)
@@ -118,7 +120,13 @@ static lt_status launch(const lt_pass_state *s, const lt_action *a, lt_op_args *
         return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no kernel for %s", args->def->name,
                        s->e->o.device->name);
     args->run = &run;
-    return kernel(args);
+    const lt_watch *watch = &s->e->o.watch;
+    if (watch->kernel)
+        watch->kernel(watch->ctx, args, LT_FORWARD, false);
+    const lt_status st = kernel(args);
+    if (watch->kernel)
+        watch->kernel(watch->ctx, args, LT_FORWARD, true);
+    return st;
 }
 
 static lt_status run_add(lt_pass_state *s, const lt_action *a)
@@ -288,7 +296,12 @@ static lt_status run_action(lt_pass_state *s, int32_t action)
     }
     atomic_store(&e->now, lt_action_name(a->kind));
     const double begin = lt_clock_now();
+    const lt_watch *watch = &e->o.watch;
+    if (watch->action)
+        watch->action(watch->ctx, s->l->program, action, e->stream[a->queue], false);
     const lt_status st = run_kind(s, a, action);
+    if (watch->action)
+        watch->action(watch->ctx, s->l->program, action, e->stream[a->queue], true);
     e->seconds[a->kind] += lt_clock_now() - begin;
     if (st != LT_OK) {
         lt_error_note("action %d (%s)", action, lt_action_name(a->kind));

@@ -102,9 +102,6 @@ LT_NODISCARD lt_status lt_compiled_print(const lt_compiled *c, lt_buf *out);
 typedef struct lt_tap {
     lt_status (*fn)(void *ctx, const char *block, const char *value, const lt_tensor *t);
     void *ctx;
-    /* NULL: nobody measures. Right before every kernel, and right after it (on a GPU: after its
-       launch) */
-    void (*around)(void *ctx, const lt_op_args *a, lt_pass pass, bool after);
 } lt_tap;
 
 /** What a pass of a compiled block runs on. Tensors carry real shapes and memory. */
@@ -122,6 +119,10 @@ typedef struct lt_bindings {
     const bool *grad_param_add;  /* [n_params] add to what is there (a later writer of the step) */
     unsigned char *work, *saved;
     const lt_tap *tap; /* may be NULL */
+    /* NULL: nobody measures. Right before every kernel, and right after it (on a GPU: after its
+       launch) */
+    void (*around)(void *ctx, const lt_op_args *a, lt_pass pass, bool after);
+    void *around_ctx;
 } lt_bindings;
 
 /**

@@ -137,7 +137,7 @@ static uint32_t add_bits(const frame *f, const lt_instr *x)
 
 static lt_status tap(const frame *f, const lt_instr *x)
 {
-    for (int i = 0; f->b->tap && f->b->tap->fn && x->pass == LT_FORWARD && i < x->def->n_out; i++) {
+    for (int i = 0; f->b->tap && x->pass == LT_FORWARD && i < x->def->n_out; i++) {
         const char *name = x->out[i] == LT_NONE ? NULL : lt_value_at(&f->c->graph, x->out[i])->name;
         if (name)
             LT_TRY(f->b->tap->fn(f->b->tap->ctx, f->b->block_name, name, &f->t[x->out[i]]));
@@ -145,13 +145,13 @@ static lt_status tap(const frame *f, const lt_instr *x)
     return LT_OK;
 }
 
-static lt_status call(const lt_tap *look, lt_kernel kernel, const lt_op_args *a, lt_pass pass)
+static lt_status call(const lt_bindings *b, lt_kernel kernel, const lt_op_args *a, lt_pass pass)
 {
-    if (!look || !look->around)
-        return kernel(a);
-    look->around(look->ctx, a, pass, false);
+    if (b->around)
+        b->around(b->around_ctx, a, pass, false);
     const lt_status st = kernel(a);
-    look->around(look->ctx, a, pass, true);
+    if (b->around)
+        b->around(b->around_ctx, a, pass, true);
     return st;
 }
 
@@ -177,7 +177,7 @@ static lt_status launch(const frame *f, const lt_instr *x)
         a.out[i] = x->out[i] == LT_NONE ? NULL : &f->t[x->out[i]];
         a.dout[i] = x->dout[i] == LT_NONE ? NULL : &f->t[x->dout[i]];
     }
-    LT_TRY(call(f->b->tap, kernel, &a, x->pass));
+    LT_TRY(call(f->b, kernel, &a, x->pass));
     return tap(f, x);
 }
 

@@ -102,19 +102,47 @@ struct lt_event {
     cudaEvent_t mark;
 };
 
-static lt_status event_create(lt_device *d, lt_event **out)
+static lt_status create_mark(lt_device *d, unsigned flags, lt_event **out)
 {
     void *memory = NULL;
     LT_TRY(lt_cuda_use(d));
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_event), "event"));
     lt_event *e = memory;
-    const lt_status st = lt_cuda_check(cudaEventCreateWithFlags(&e->mark, cudaEventDisableTiming),
-                                       "cudaEventCreate");
+    const lt_status st =
+        lt_cuda_check(cudaEventCreateWithFlags(&e->mark, flags), "cudaEventCreate");
     if (st == LT_OK)
         *out = e;
     else
         lt_mem_free(e);
     return st;
+}
+
+static lt_status event_create(lt_device *d, lt_event **out)
+{
+    return create_mark(d, cudaEventDisableTiming, out);
+}
+
+static lt_status timer_create(lt_device *d, lt_event **out)
+{
+    return create_mark(d, cudaEventDefault, out);
+}
+
+static lt_status timer_seconds(lt_device *d, lt_event *from, lt_event *to, double *out)
+{
+    float ms = 0.0F;
+    LT_TRY(lt_cuda_use(d));
+    LT_TRY(lt_cuda_check(cudaEventElapsedTime(&ms, from->mark, to->mark), "cudaEventElapsedTime"));
+    *out = (double)ms * 1e-3;
+    return LT_OK;
+}
+
+static int64_t memory_left(lt_device *d)
+{
+    size_t left = 0, all = 0;
+    if (cudaSetDevice(lt_cuda_impl_of(d)->index) != cudaSuccess ||
+        cudaMemGetInfo(&left, &all) != cudaSuccess)
+        (void)cudaGetLastError();
+    return (int64_t)left;
 }
 
 static void event_destroy(lt_device *d, lt_event *e)
@@ -202,6 +230,9 @@ static const lt_device cuda_device = {
     .event_sync = event_sync,
     .copy = copy,
     .fill = fill,
+    .timer_create = timer_create,
+    .timer_seconds = timer_seconds,
+    .memory_left = memory_left,
     .close = close_cuda,
 };
 

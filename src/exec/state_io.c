@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and writing the state from the host: pieces are converted on all threads, and copied
+// while the next is converted.
+#include "exec/exec_impl.h"
+
+enum { PART = 1 << 16 }; /* elements that one thread converts at a time */
+
+// A piece of a part on its way. In a lane all of one array lies together: values, or high and low
+// halves one behind the other.
+typedef struct piece {
+    lt_exec *e;
+    lt_tensor t, low; /* low.data NULL: not split */
+    int64_t first, n;
+    lt_dtype as;
+    unsigned char *host; /* the caller's, of `as` */
+    lt_lane *lane;
+    bool write;
+} piece;
+
+static uint16_t *high_of(const piece *p)
+{
+    return (uint16_t *)(void *)p->lane->memory;
+}
+
+static int16_t *low_of(const piece *p)
+{
+    return (int16_t *)(void *)p->lane->memory + LT_LANE_ELEMS;
+}
+
+static void convert_split(const piece *p, unsigned char *host, int64_t from, int64_t n)
+{
+    enum { FEW = 1024 };
+    float value[FEW];
+    for (int64_t i = 0; i < n; i += FEW) {
+        const int64_t few = lt_min_i64(FEW, n - i);
+        unsigned char *at = host + (size_t)i * lt_dtype_bytes(p->as);
+        uint16_t *hi = high_of(p) + from + i;
+        int16_t *lo = low_of(p) + from + i;
+        if (p->write)
+            lt_convert(value, LT_F32, at, p->as, few);
+        for (int64_t k = 0; k < few; k++) {
+            if (p->write)
+                lt_split_f32(value[k], &hi[k], &lo[k]);
+            else
+                value[k] = lt_join_f32(hi[k], lo[k]);
+        }
+        if (!p->write)
+            lt_convert(at, p->as, value, LT_F32, few);
+    }
+}
+
+static lt_status convert_part(void *ctx, int64_t i, int thread)
+{
+    (void)thread;
+    const piece *p = ctx;
+    const int64_t from = i * PART, n = lt_min_i64(PART, p->n - from);
+    unsigned char *host = p->host + (size_t)from * lt_dtype_bytes(p->as),
+                  *lane = p->lane->memory + (size_t)from * lt_dtype_bytes(p->t.dtype);
+    if (p->low.data)
+        convert_split(p, host, from, n);
+    else if (p->write)
+        lt_convert(lane, p->t.dtype, host, p->as, n);
+    else
+        lt_convert(host, p->as, lane, p->t.dtype, n);
+    return LT_OK;
+}
+
+static lt_status convert(piece *p)
+{
+    return lt_pool_run(p->e->o.device->pool, lt_ceil_div(p->n, PART), convert_part, p);
+}
+
+static lt_status copy_array(const piece *p, const lt_tensor *t, void *lane)
+{
+    lt_device *d = p->e->o.device;
+    lt_stream *s = p->e->stream[LT_QUEUE_COMPUTE];
+    const size_t size = lt_dtype_bytes(t->dtype), bytes = (size_t)p->n * size;
+    unsigned char *at = (unsigned char *)t->data + (size_t)p->first * size;
+    return p->write ? d->copy(d, s, at, lane, bytes, LT_COPY_HOST_TO_DEVICE)
+                    : d->copy(d, s, lane, at, bytes, LT_COPY_DEVICE_TO_HOST);
+}
+
+// Queue the copy of a piece.
+static lt_status copy(piece *p)
+{
+    lt_exec *e = p->e;
+    LT_TRY(copy_array(p, &p->t, p->lane->memory));
+    if (p->low.data)
+        LT_TRY(copy_array(p, &p->low, low_of(p)));
+    p->lane->in_use = true;
+    return e->o.device->event_record(e->o.device, p->lane->done, e->stream[LT_QUEUE_COMPUTE]);
+}
+
+static lt_status wait_for(lt_exec *e, lt_lane *lane)
+{
+    if (lane->in_use)
+        LT_TRY(e->o.device->event_sync(e->o.device, lane->done));
+    lane->in_use = false;
+    return LT_OK;
+}
+
+static lt_status open_lanes(lt_exec *e)
+{
+    lt_device *d = e->o.device;
+    for (int i = 0; i < LT_N_LANES; i++) {
+        void *memory = e->lane[i].memory;
+        if (!memory)
+            LT_TRY(d->alloc_pinned(d, LT_LANE_BYTES, "pieces of the state", &memory));
+        e->lane[i].memory = memory;
+        if (!e->lane[i].done)
+            LT_TRY(d->event_create(d, &e->lane[i].done));
+        LT_TRY(wait_for(e, &e->lane[i]));
+    }
+    return LT_OK;
+}
+
+void lt_lanes_free(lt_exec *e)
+{
+    for (int i = 0; i < LT_N_LANES; i++) {
+        if (e->lane[i].done)
+            e->o.device->event_destroy(e->o.device, e->lane[i].done);
+        e->o.device->free_pinned(e->o.device, e->lane[i].memory);
+    }
+}
+
+// Piece number i of [first, first + n).
+static piece piece_at(const piece *all, int64_t i)
+{
+    piece p = *all;
+    const int64_t from = i * LT_LANE_ELEMS;
+    p.first = all->first + from;
+    p.n = lt_min_i64(LT_LANE_ELEMS, all->n - from);
+    p.host = all->host + (size_t)from * lt_dtype_bytes(all->as);
+    p.lane = &all->e->lane[i % LT_N_LANES];
+    return p;
+}
+
+static lt_status write_all(const piece *all, int64_t n_pieces)
+{
+    for (int64_t i = 0; i < n_pieces; i++) {
+        piece p = piece_at(all, i);
+        LT_TRY(wait_for(p.e, p.lane));
+        LT_TRY(convert(&p));
+        LT_TRY(copy(&p));
+    }
+    return LT_OK;
+}
+
+// A piece is converted while the next is on its way.
+static lt_status read_all(const piece *all, int64_t n_pieces)
+{
+    for (int64_t i = 0; i <= n_pieces; i++) {
+        if (i < n_pieces) {
+            piece next = piece_at(all, i);
+            LT_TRY(copy(&next));
+        }
+        if (i == 0)
+            continue;
+        piece p = piece_at(all, i - 1);
+        LT_TRY(wait_for(p.e, p.lane));
+        LT_TRY(convert(&p));
+    }
+    return LT_OK;
+}
+
+static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                      lt_dtype as, void *values, bool write)
+{
+    const lt_param *p = &e->o.model->params[param];
+    const bool split = part == LT_STATE_VALUE && lt_exec_has(e, param, LT_STATE_LOW);
+    if (!lt_exec_has(e, param, part) || part == LT_STATE_LOW)
+        return LT_FAIL(LT_ERR_INTERNAL, "parameter %s has no %s in this run", p->name,
+                       lt_state_part_name(part));
+    LT_ASSERT(first >= 0 && n >= 0 && first + n <= p->n_elems);
+    piece all = {.e = e,
+                 .t = lt_exec_part(e, param, part),
+                 .first = first,
+                 .n = n,
+                 .as = as,
+                 .host = values,
+                 .write = write};
+    if (split)
+        all.low = lt_exec_part(e, param, LT_STATE_LOW);
+    LT_TRY(open_lanes(e));
+    const int64_t n_pieces = lt_ceil_div(n, LT_LANE_ELEMS);
+    return write ? write_all(&all, n_pieces) : read_all(&all, n_pieces);
+}
+
+lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                        lt_dtype as, const void *values)
+{
+    union {
+        const void *in;
+        void *out;
+    } v = {.in = values};
+    return move(e, param, part, first, n, as, v.out, true);
+}
+
+lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                       lt_dtype as, void *values)
+{
+    return move(e, param, part, first, n, as, values, false);
+}
