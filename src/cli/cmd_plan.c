@@ -107,13 +107,16 @@ static lt_status report(const lt_engine *e, const lt_forecast *f, const options 
 static lt_status open_source(const lt_config *cfg, const lt_engine *e, const options *o,
                              const lt_log *log, lt_forecast_opts *f)
 {
-    const lt_cfg_data *d = &cfg->data;
+    lt_source_opts val;
+    lt_texts files;
+    const char *file = NULL;
     if (o->worst)
         return LT_OK;
-    lt_status st = lt_source_open(cfg, &d->dataset_param, NULL, e->model, e->pool, log, &f->source);
-    if (st == LT_OK && cfg->training.val_interval > 0 && d->val_dataset_param.given)
-        st = lt_source_open(cfg, &d->val_dataset_param, NULL, e->model, e->pool, log,
-                            &f->validation);
+    lt_status st =
+        lt_source_open(cfg, &cfg->data.dataset_param, NULL, e->model, e->pool, log, &f->source);
+    if (st == LT_OK && cfg->training.val_interval > 0 &&
+        lt_source_validation(cfg, &val, &file, &files))
+        st = lt_source_open_as(cfg, &val, e->model, e->pool, log, &f->validation);
     if (st != LT_ERR_NOT_FOUND)
         return st;
     LT_NOTE(log, "plan", "the data set or tokenizer is not here, so this is the worst case: %s",

@@ -65,7 +65,11 @@ int64_t lt_batch_bytes(const lt_batch *batch)
 
 static void note_sample(const lt_sample *s)
 {
-    lt_error_note("%s, record %lld", s->file != NULL ? s->file : "sample", (long long)s->record);
+    if (s->line > 0)
+        lt_error_note("%s:%lld: record %lld", s->file, (long long)s->line, (long long)s->record);
+    else
+        lt_error_note("%s, record %lld", s->file != NULL ? s->file : "sample",
+                      (long long)s->record);
 }
 
 // ---------------------------------------------------------------- counting and checking

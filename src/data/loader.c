@@ -4,11 +4,18 @@
 #include "data/loader.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "data/dataset/dataset.h"
 
-enum { MAX_WORKERS = 256, MAX_SLOTS = 4096, MESSAGE_BYTES = 1024 };
+enum {
+    MAX_WORKERS = 256,
+    MAX_SLOTS = 4096,
+    MESSAGE_BYTES = 1024,
+    MAX_BAD_IN_A_ROW = 1000, // then the data set is not worth going on with
+    MAX_SAID = 20,           // replaced rows that are named one by one
+};
 
 typedef enum slot_state { FREE, TAKEN, READY, HELD } slot_state;
 
@@ -34,6 +41,7 @@ struct lt_loader {
     int64_t consumed;
     double waited_s;
     int64_t held;
+    _Atomic int64_t replaced;
     bool stop, failed;
     pthread_mutex_t lock;
     pthread_cond_t room, ready;
@@ -49,13 +57,54 @@ lt_loader_opts lt_loader_opts_default(void)
 
 // ---------------------------------------------------------------- one micro-batch
 
-static lt_status encode_and_collate(const lt_loader *l, slot *s)
+/** n rows as a micro-batch of their own. */
+static lt_status make_batch(const lt_loader *l, slot *s, const int64_t *rows, int64_t n)
 {
     lt_arena_reset(s->arena);
     lt_vec_clear(&s->samples);
-    for (int64_t i = 0; i < l->micro_batch; i++)
-        LT_TRY(l->o.encode(l->o.encode_ctx, s->rows[i], s->arena, &s->samples));
+    for (int64_t i = 0; i < n; i++)
+        LT_TRY(l->o.encode(l->o.encode_ctx, rows[i], s->arena, &s->samples));
     return lt_batch_collate(s->batch, s->samples.data, s->samples.n, &l->o.collate);
+}
+
+static void say_replaced(lt_loader *l)
+{
+    const int64_t n = atomic_fetch_add(&l->replaced, 1) + 1;
+    if (n <= MAX_SAID)
+        LT_WARN(l->o.log, "data", "skipped, the next record takes its place: %s",
+                lt_error_message());
+    else if ((n & (n - 1)) == 0)
+        LT_WARN(l->o.log, "data", "%lld records were skipped so far; `lathe check` names them",
+                (long long)n);
+    lt_error_clear();
+}
+
+/** Move each bad row on to the next good one, so that the same rows always come to the same. */
+static lt_status replace_bad_rows(lt_loader *l, slot *s)
+{
+    for (int64_t i = 0; i < l->micro_batch; i++) {
+        lt_status st = make_batch(l, s, &s->rows[i], 1);
+        for (int64_t k = 0; lt_is_bad_record(st); k++) {
+            if (k + 1 >= lt_min_i64(l->o.n_rows, MAX_BAD_IN_A_ROW)) {
+                lt_error_note("%lld records in a row cannot be used", (long long)k + 1);
+                return st;
+            }
+            say_replaced(l);
+            s->rows[i] = (s->rows[i] + 1) % l->o.n_rows;
+            st = make_batch(l, s, &s->rows[i], 1);
+        }
+        LT_TRY(st);
+    }
+    return LT_OK;
+}
+
+static lt_status encode_and_collate(lt_loader *l, slot *s)
+{
+    const lt_status st = make_batch(l, s, s->rows, l->micro_batch);
+    if (!lt_is_bad_record(st) || l->o.n_rows == 0)
+        return st;
+    LT_TRY(replace_bad_rows(l, s));
+    return make_batch(l, s, s->rows, l->micro_batch);
 }
 
 static void keep_message(slot *s)
@@ -78,7 +127,7 @@ static slot *take_slot(lt_loader *l)
     return s;
 }
 
-static void fill_slot(const lt_loader *l, slot *s)
+static void fill_slot(lt_loader *l, slot *s)
 {
     if (s->st == LT_OK)
         s->st = encode_and_collate(l, s);
@@ -258,6 +307,11 @@ void lt_loader_release(lt_loader *l, const lt_batch *batch)
 int64_t lt_loader_consumed(const lt_loader *l)
 {
     return l->consumed;
+}
+
+int64_t lt_loader_replaced(const lt_loader *l)
+{
+    return atomic_load(&l->replaced);
 }
 
 double lt_loader_waited_s(const lt_loader *l)

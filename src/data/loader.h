@@ -3,6 +3,7 @@
 #ifndef LT_DATA_LOADER_H
 #define LT_DATA_LOADER_H
 
+#include "base/log.h"
 #include "data/collate.h"
 #include "data/sampler.h"
 
@@ -21,6 +22,8 @@ typedef struct lt_loader_opts {
     lt_encode_fn encode;
     void *encode_ctx;
     lt_collate_opts collate;
+    int64_t n_rows; // above 0: a row that turns out bad is replaced by the next good one of so many
+    const lt_log *log; // says which; may be NULL
 } lt_loader_opts;
 /** 2 workers, prefetch 2, one batch held. */
 lt_loader_opts lt_loader_opts_default(void);
@@ -45,6 +48,8 @@ void lt_loader_release(lt_loader *loader, const lt_batch *batch);
  * ones don't count.
  */
 int64_t lt_loader_consumed(const lt_loader *loader);
+/** Rows that were replaced since the loader was made. */
+int64_t lt_loader_replaced(const lt_loader *loader);
 /** Seconds that acquire has waited since the loader was made. */
 double lt_loader_waited_s(const lt_loader *loader);
 #endif

@@ -177,6 +177,40 @@ static void a_bad_row_fails_its_own_batch_and_stays(void **state)
     }
 }
 
+static void a_bad_row_is_replaced_by_the_next_one_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    for (int workers = 0; workers <= 3; workers++) {
+        lt_sampler *order = new_sampler(0), *s = new_sampler(0);
+        int64_t rows[MICRO] = {0};
+        for (int i = 0; i < 4; i++)
+            assert_ok(lt_sampler_next(order, rows));
+        data_set d = {.bad_row = rows[1], .slow = true}; // in the fourth batch
+        lt_loader_opts o = lt_loader_opts_default();
+        lt_loader *l = NULL;
+        o.n_workers = workers;
+        o.encode = encode;
+        o.encode_ctx = &d;
+        o.n_rows = N_ROWS;
+        assert_ok(lt_loader_create(&o, s, &l));
+        const lt_batch *b = NULL;
+        for (int i = 0; i < 4; i++) {
+            assert_ok(lt_loader_acquire(l, &b));
+            if (i < 3)
+                lt_loader_release(l, b);
+        }
+        rows[1] = (rows[1] + 1) % N_ROWS;
+        for (int i = 0; i < MICRO; i++)
+            assert_int_equal(b->ids[b->segments[i]], rows[i]);
+        assert_int_equal(lt_loader_consumed(l), 4 * MICRO);
+        assert_true(lt_loader_replaced(l) >= 1);
+        lt_loader_release(l, b);
+        lt_loader_destroy(l);
+        lt_sampler_destroy(s);
+        lt_sampler_destroy(order);
+    }
+}
+
 static void it_stops_at_any_time(void **state)
 {
     (void)state;
@@ -222,5 +256,6 @@ static void waiting_is_counted_and_options_are_checked(void **state)
 LT_TEST_MAIN(LT_TEST(batches_come_in_the_samplers_order_whatever_the_threads),
              LT_TEST(prefetched_batches_do_not_count_as_consumed),
              LT_TEST(a_group_of_batches_may_be_held_and_given_back_in_any_order),
-             LT_TEST(a_bad_row_fails_its_own_batch_and_stays), LT_TEST(it_stops_at_any_time),
-             LT_TEST(waiting_is_counted_and_options_are_checked))
+             LT_TEST(a_bad_row_fails_its_own_batch_and_stays),
+             LT_TEST(a_bad_row_is_replaced_by_the_next_one_where_that_is_asked_for),
+             LT_TEST(it_stops_at_any_time), LT_TEST(waiting_is_counted_and_options_are_checked))

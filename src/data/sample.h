@@ -22,6 +22,7 @@ typedef struct lt_sample {
     int64_t n_media;
     const char *file; // data set file; NULL when there is none
     int64_t record;   // number of the record in it, as messages print it
+    int64_t line;     // of its first byte; 0: unknown
 } lt_sample;
 
 /**

@@ -23,6 +23,7 @@ typedef struct counting {
     const counter *k;
     const int64_t *rows; // [n]
     int64_t n;
+    bool skip_bad; // lathe.on_bad_record: skip
 } counting;
 
 enum { ROWS_AT_ONCE = 16, CHUNK_ROWS = 2048 };
@@ -61,6 +62,11 @@ static lt_status count_rows(void *ctx, int64_t piece, int thread)
         lt_arena_reset(arena);
         lt_vec_clear(&samples);
         st = lt_dataset_encode_row(lt_source_dataset(c->k->source), c->rows[i], arena, &samples);
+        if (lt_is_bad_record(st) && c->skip_bad) { // the loader will take another
+            lt_error_clear();
+            lt_vec_clear(&samples);
+            st = LT_OK;
+        }
         if (st == LT_OK)
             c->k->row[c->rows[i]] = count_row(&samples, c->k->merge);
     }
@@ -135,7 +141,8 @@ static lt_status count(const walk *w, counter *k, const int64_t *rows, int64_t n
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)n * sizeof(int64_t), "rows to be counted"));
     int64_t *wanted = memory;
-    counting c = {.k = k, .rows = wanted};
+    counting c = {
+        .k = k, .rows = wanted, .skip_bad = w->e->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP};
     for (int64_t i = 0; i < n; i++) {
         if (k->row[rows[i]].known)
             continue;

@@ -192,17 +192,18 @@ static lt_status find_files(lt_source *s, const lt_texts *list, const char ***ou
     return LT_OK;
 }
 
-static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_model *model,
+static lt_status open_dataset(lt_source *s, const lt_source_opts *opts, const lt_model *model,
                               lt_pool *pool)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
-    const lt_texts *list = files ? files : &b->dataset;
+    const lt_texts *list = opts->files ? opts->files : &b->dataset;
+    const int64_t most = opts->validation ? b->val_max_samples : b->max_samples;
     LT_TRY(find_files(s, list, &s->files));
     s->n_files = list->n;
     lt_dataset_opts o = lt_dataset_opts_default();
     o.files = s->files;
     o.n_files = s->n_files;
-    o.max_samples = b->max_samples == LT_CFG_NONE ? 0 : b->max_samples;
+    o.max_samples = most == LT_CFG_NONE ? 0 : most;
     o.attr = attr_of(&s->section->attr);
     o.encode = encode_opts(s, model);
     o.packing = b->packing || b->neat_packing;
@@ -212,10 +213,12 @@ static lt_status open_dataset(lt_source *s, const lt_texts *files, const lt_mode
                         : lt_max_i64(1, b->preprocessing_num_workers);
     if (s->cfg->lathe.on_bad_record != LT_CFG_BAD_NONE)
         o.on_bad = s->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP ? LT_BAD_SKIP : LT_BAD_STOP;
+    if (opts->all_records)
+        o.on_bad = LT_BAD_KEEP;
     return lt_dataset_open(&o, pool, s->log, &s->dataset);
 }
 
-static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model *model,
+static lt_status open_parts(lt_source *s, const lt_source_opts *opts, const lt_model *model,
                             lt_pool *pool)
 {
     const char *dir = lt_config_processor_dir(s->cfg, s->section);
@@ -230,27 +233,47 @@ static lt_status open_parts(lt_source *s, const lt_texts *files, const lt_model 
     set_collate(s, model);
     LT_TRY(open_processor(s, dir, model));
     s->collate.processor = s->processor;
-    LT_TRY(open_dataset(s, files, model, pool));
+    LT_TRY(open_dataset(s, opts, model, pool));
     return check_ids(s, model);
 }
 
-lt_status lt_source_open(const lt_config *cfg, const lt_cfg_dataset *dataset, const lt_texts *files,
-                         const lt_model *model, lt_pool *pool, const lt_log *log, lt_source **out)
+lt_status lt_source_open_as(const lt_config *cfg, const lt_source_opts *opts, const lt_model *model,
+                            lt_pool *pool, const lt_log *log, lt_source **out)
 {
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_source), "data source"));
     lt_source *s = memory;
     s->cfg = cfg;
-    s->section = dataset;
+    s->section = opts->dataset;
     s->log = log;
     lt_status st = lt_arena_create(&s->arena, "data source");
     if (st == LT_OK)
-        st = open_parts(s, files, model, pool);
+        st = open_parts(s, opts, model, pool);
     if (st != LT_OK)
         lt_source_close(s);
     else
         *out = s;
     return st;
+}
+
+lt_status lt_source_open(const lt_config *cfg, const lt_cfg_dataset *dataset, const lt_texts *files,
+                         const lt_model *model, lt_pool *pool, const lt_log *log, lt_source **out)
+{
+    const lt_source_opts opts = {.dataset = dataset, .files = files};
+    return lt_source_open_as(cfg, &opts, model, pool, log, out);
+}
+
+bool lt_source_validation(const lt_config *cfg, lt_source_opts *out, const char **file,
+                          lt_texts *files)
+{
+    const lt_cfg_data *d = &cfg->data;
+    *out = (lt_source_opts){.dataset = &d->val_dataset_param};
+    if (d->val_dataset_param.given)
+        return true;
+    *file = d->dataset_param.basic_parameters.val_dataset;
+    *files = (lt_texts){file, 1};
+    *out = (lt_source_opts){.dataset = &d->dataset_param, .files = files, .validation = true};
+    return *file != NULL;
 }
 
 void lt_source_close(lt_source *s)

@@ -23,6 +23,22 @@ typedef struct lt_source lt_source;
 LT_NODISCARD lt_status lt_source_open(const lt_config *cfg, const lt_cfg_dataset *dataset,
                                       const lt_texts *files, const lt_model *model, lt_pool *pool,
                                       const lt_log *log, lt_source **out);
+/** What lt_source_open_as opens. */
+typedef struct lt_source_opts {
+    const lt_cfg_dataset *dataset; /* the section */
+    const lt_texts *files;         /* instead of the section's own; may be NULL */
+    bool validation;               /* val_max_samples counts, not max_samples */
+    bool all_records;              /* no record is looked at, none is left out: for lathe check */
+} lt_source_opts;
+LT_NODISCARD lt_status lt_source_open_as(const lt_config *cfg, const lt_source_opts *opts,
+                                         const lt_model *model, lt_pool *pool, const lt_log *log,
+                                         lt_source **out);
+/**
+ * Where validation data come from: data.val_dataset_param, else the file val_dataset of the
+ * training data's section (its name goes to *file). False when there are none.
+ */
+bool lt_source_validation(const lt_config *cfg, lt_source_opts *out, const char **file,
+                          lt_texts *files);
 void lt_source_close(lt_source *s);
 /** The rows themselves: counts, conversations, encoding. */
 lt_dataset *lt_source_dataset(const lt_source *s);

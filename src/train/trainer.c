@@ -74,12 +74,14 @@ static void say(const trainer *t, const lt_buf *text)
 
 static lt_status open_data(trainer *t)
 {
-    const lt_cfg_data *d = &t->cfg->data;
-    LT_TRY(lt_source_open(t->cfg, &d->dataset_param, NULL, t->engine->model, t->engine->pool,
-                          t->log, &t->source));
-    if (t->cfg->training.val_interval > 0 && d->val_dataset_param.given)
-        LT_TRY(lt_source_open(t->cfg, &d->val_dataset_param, NULL, t->engine->model,
-                              t->engine->pool, t->log, &t->validation));
+    lt_source_opts val;
+    lt_texts files;
+    const char *file = NULL;
+    LT_TRY(lt_source_open(t->cfg, &t->cfg->data.dataset_param, NULL, t->engine->model,
+                          t->engine->pool, t->log, &t->source));
+    if (t->cfg->training.val_interval > 0 && lt_source_validation(t->cfg, &val, &file, &files))
+        LT_TRY(lt_source_open_as(t->cfg, &val, t->engine->model, t->engine->pool, t->log,
+                                 &t->validation));
     return LT_OK;
 }
 
@@ -96,6 +98,9 @@ static lt_status open_loader(trainer *t)
     lt_loader_opts l = lt_source_loader(t->source);
     l.max_held = t->n_micro;
     l.prefetch = lt_max_i64(2, t->n_micro);
+    if (t->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP)
+        l.n_rows = o.n_samples;
+    l.log = t->log;
     return lt_loader_create(&l, t->sampler, &t->loader);
 }
 

@@ -181,7 +181,7 @@ static lt_status check_order(const walk *w)
             return lt_drop(w->c, "its questions and answers don't alternate");
     }
     if (out->n_turns % 2 != 0)
-        return lt_drop(w->c, "its last turn has no answer");
+        return lt_drop(w->c, "its last turn has no answer: add one, or take that turn away");
     return LT_OK;
 }
 

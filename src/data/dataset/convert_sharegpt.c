@@ -44,16 +44,19 @@ lt_status lt_convert_sharegpt(const lt_converter *c)
         lt_message m;
         LT_TRY(lt_read_message(c, list, first + i, &m));
         if (!fits(c->attr, m.role, i)) {
-            return lt_drop(c, "turn %zu is by \"%.60s\", where %s is expected", first + i + 1,
-                           m.role ? m.role : "null",
-                           i % 2 == 0 ? c->attr->user_tag : c->attr->assistant_tag);
+            return lt_drop(
+                c,
+                "turn %zu is by \"%.60s\", where %s is expected: questions and answers have to "
+                "alternate",
+                first + i + 1, m.role ? m.role : "null",
+                i % 2 == 0 ? c->attr->user_tag : c->attr->assistant_tag);
         }
         c->out->turns[i].text = m.text;
         if (!role_of(c->attr, m.role, &c->out->turns[i].role))
             return LT_FAIL(LT_ERR_INTERNAL, "a role without a tag");
     }
     if (n % 2 != 0)
-        return lt_drop(c, "its last turn has no answer");
+        return lt_drop(c, "its last turn has no answer: add one, or take that turn away");
     c->out->n_turns = (int64_t)n;
     return LT_OK;
 }

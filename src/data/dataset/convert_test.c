@@ -73,18 +73,21 @@ static void sharegpt_roles_alternate_or_the_record_is_dropped(void **state)
                       "user:q|assistant:a|observation:o|function_call:f");
     assert_text_equal(
         shown(state, &a, "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}"),
-        "dropped: its last turn has no answer");
+        "dropped: its last turn has no answer: add one, or take that turn away");
     assert_text_equal(shown(state, &a, "{\"messages\": []}"), "dropped: it has no turns");
     assert_text_equal(shown(state, &a,
                             "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}, "
                             "{\"role\": \"user\", \"content\": \"q\"}]}"),
-                      "dropped: turn 1 is by \"assistant\", where user is expected");
+                      "dropped: turn 1 is by \"assistant\", where user is expected: questions and "
+                      "answers have to alternate");
     assert_text_equal(shown(state, &a, "{\"messages\": [{\"role\": null, \"content\": \"a\"}]}"),
-                      "dropped: turn 1 is by \"null\", where user is expected");
+                      "dropped: turn 1 is by \"null\", where user is expected: questions and "
+                      "answers have to alternate");
     assert_text_equal(shown(state, &a,
                             "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, "
                             "{\"role\": \"system\", \"content\": \"s\"}]}"),
-                      "dropped: turn 2 is by \"system\", where user is expected");
+                      "dropped: turn 2 is by \"system\", where user is expected: questions and "
+                      "answers have to alternate");
 }
 
 static void the_system_text_comes_from_the_first_turn_or_the_column(void **state)
@@ -268,7 +271,7 @@ static void multimodal_tool_takes_turns_as_they_are(void **state)
         "user: q |tool_call:c|tool_response:r|assistant:a");
     assert_text_equal(
         shown(state, &a, "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}"),
-        "dropped: its last turn has no answer");
+        "dropped: its last turn has no answer: add one, or take that turn away");
     assert_text_equal(shown(state, &a, "{\"messages\": []}"), "dropped: it has no turns");
     assert_fails(
         convert(state, &a, "{\"messages\": [{\"role\": \"human\", \"content\": \"q\"}]}", &c),

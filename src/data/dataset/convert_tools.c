@@ -117,7 +117,7 @@ lt_status lt_convert_multimodal_tool(const lt_converter *c)
     for (size_t i = 0; i < n; i++)
         LT_TRY(take_turn(c, json_array_get(list, i), i));
     if (n % 2 != 0)
-        return lt_drop(c, "its last turn has no answer");
+        return lt_drop(c, "its last turn has no answer: add one, or take that turn away");
     c->out->n_turns = (int64_t)n;
     return LT_OK;
 }

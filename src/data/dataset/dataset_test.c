@@ -83,7 +83,9 @@ static void rows_are_those_that_are_not_dropped(void **state)
     assert_ok(lt_dataset_open(&f->opts, NULL, &f->log, &d));
     assert_int_equal(lt_dataset_rows(d), 2);
     assert_int_equal(lt_dataset_dropped(d), 1);
-    assert_text_contains(f->logged.data, "data.jsonl:2: record 2: its last turn has no answer\n");
+    assert_text_contains(f->logged.data,
+                         "data.jsonl:2: record 2: its last turn has no answer: add one, or "
+                         "take that turn away\n");
     assert_text_contains(f->logged.data, "1 of 3 records are left out; `lathe check` names each\n");
     assert_ok(lt_dataset_encode(d, 1, *state, &s));
     assert_int_equal(s.record, 3);
@@ -195,9 +197,10 @@ static void tags_without_a_column_point_to_the_setting(void **state)
     fixture *f = set_up(state, GOOD);
     lt_dataset *d;
     f->opts.attr.images = NULL;
-    assert_fails(lt_dataset_open(&f->opts, NULL, NULL, &d), LT_ERR_DATA,
-                 "1 <image> tag, but 0 images belong to it; attr.images is not set, so it doesn't "
-                 "read the column images");
+    assert_fails(
+        lt_dataset_open(&f->opts, NULL, NULL, &d), LT_ERR_DATA,
+        "1 <image> tag, but 0 images belong to it: each image needs one tag in the text, in "
+        "their order; attr.images is not set, so it doesn't read the column images");
     tear_down(f);
 }
 

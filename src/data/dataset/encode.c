@@ -125,12 +125,15 @@ static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
     }
     const int64_t tags = count_tags(c, o->image_tag), videos = count_tags(c, o->video_tag);
     if (tags != c->n_images) {
-        return LT_FAIL(
-            LT_ERR_DATA, "its turns hold %lld %s tag%s, but %lld image%s belong%s to it%s%s",
-            (long long)tags, o->image_tag, plural(tags), (long long)c->n_images,
-            plural(c->n_images), c->n_images == 1 ? "s" : "",
-            c->unread_images ? "; attr.images is not set, so it doesn't read the column " : "",
-            c->unread_images ? c->unread_images : "");
+        return LT_FAIL(LT_ERR_DATA,
+                       "its turns hold %lld %s tag%s, but %lld image%s belong%s to it: each image "
+                       "needs one tag in "
+                       "the text, in their order%s%s",
+                       (long long)tags, o->image_tag, plural(tags), (long long)c->n_images,
+                       plural(c->n_images), c->n_images == 1 ? "s" : "",
+                       c->unread_images ? "; attr.images is not set, so it doesn't read the column "
+                                        : "",
+                       c->unread_images ? c->unread_images : "");
     }
     if (videos > 0)
         return LT_FAIL(LT_ERR_DATA, "its turns hold %lld %s tag%s, but no video belongs to it",
@@ -143,8 +146,10 @@ static lt_status find_image(const lt_encoder *e, const lt_conversation *c, int64
 {
     LT_TRY(lt_media_path(e->opts.media_dir, c->images[i], arena, path));
     if (!is_file(*path)) {
-        return LT_FAIL(LT_ERR_NOT_FOUND, "image %lld, %s, is not there%s%s%s", (long long)i + 1,
-                       c->images[i], e->opts.media_dir && e->opts.media_dir[0] ? " (nor in " : "",
+        return LT_FAIL(LT_ERR_NOT_FOUND,
+                       "image %lld, %s, is not there%s%s%s: mend its path, or set dataset_dir",
+                       (long long)i + 1, c->images[i],
+                       e->opts.media_dir && e->opts.media_dir[0] ? " (nor in " : "",
                        e->opts.media_dir ? e->opts.media_dir : "",
                        e->opts.media_dir && e->opts.media_dir[0] ? ")" : "");
     }
@@ -368,6 +373,7 @@ lt_status lt_encode(const lt_encoder *e, const lt_conversation *c, lt_record_pla
     }
     sample.file = place.file;
     sample.record = place.record;
+    sample.line = place.line;
     *out = sample;
     if (cut)
         *cut = lost;

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass over all records: shares on the pool, each with a batch and an arena of its own.
+#include "train/check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARE = 16 };
+static const double progress_s = 0.1;
+
+typedef struct check {
+    lt_source *source;
+    lt_dataset *d;
+    const lt_check_opts *o;
+    lt_check_report *out;
+    pthread_mutex_t lock; // of all that follows, and of *out
+    int64_t done;
+    unsigned seen;
+    double said;
+} check;
+
+/** What a worker works with. */
+typedef struct worker {
+    lt_arena *arena;
+    lt_batch *batch;
+} worker;
+
+static bool stops(const check *k, bool dropped)
+{
+    if (k->o->skip_bad)
+        return false;
+    return !dropped || k->o->stop_bad;
+}
+
+/** The thread's message becomes a fault. Called under the lock. */
+static lt_status add_fault(check *k, int64_t index, bool dropped)
+{
+    char *copy = NULL;
+    const char *message = lt_error_message();
+    LT_TRY(lt_arena_text(k->out->arena, message, strlen(message), &copy));
+    const bool stop = stops(k, dropped);
+    const lt_check_fault f = {
+        .index = index, .place = lt_dataset_place(k->d, index), .left_out = !stop, .message = copy};
+    *(stop ? &k->out->n_stopping : &k->out->n_left_out) += 1;
+    lt_error_clear();
+    return lt_vec_push(&k->out->faults, &f);
+}
+
+static void add_sample(check *k, int64_t index, const lt_sample *s, const lt_cut *cut)
+{
+    lt_check_report *r = k->out;
+    int64_t labels = 0;
+    for (int64_t i = 1; i < s->n; i++)
+        labels += s->labels[i] > -1;
+    for (int64_t i = 0; i < s->n_media; i++)
+        r->visual_tokens +=
+            lt_grid_tokens(s->media[i].grid, lt_source_collate(k->source)->processor.merge);
+    r->n_usable++;
+    r->tokens += s->n;
+    r->labels += labels;
+    r->no_labels += labels == 0;
+    r->images += s->n_media;
+    r->cut += cut->full_len > s->n;
+    r->lost_images += cut->lost_images;
+    r->lengths[index] = (int32_t)s->n;
+}
+
+/** As training would: *dropped when the reference leaves such a record out by itself. */
+static lt_status look_at(const check *k, int64_t index, worker *w, lt_sample *s, lt_cut *cut,
+                         unsigned *seen, bool *dropped)
+{
+    lt_conversation c = {0};
+    lt_status st = lt_dataset_conversation(k->d, index, w->arena, &c);
+    *seen = c.seen;
+    LT_TRY(st);
+    *dropped = c.dropped != NULL;
+    if (c.dropped) {
+        st = LT_FAIL(LT_ERR_DATA, "%s", c.dropped);
+        lt_record_note(lt_dataset_place(k->d, index));
+        return st;
+    }
+    LT_TRY(lt_encode_check(lt_dataset_encoder(k->d), &c, lt_dataset_place(k->d, index), w->arena));
+    LT_TRY(
+        lt_encode(lt_dataset_encoder(k->d), &c, lt_dataset_place(k->d, index), w->arena, s, cut));
+    return lt_batch_collate(w->batch, s, 1, lt_source_collate(k->source));
+}
+
+static lt_status one_record(check *k, int64_t index, worker *w)
+{
+    lt_sample s = {0};
+    lt_cut cut = {0};
+    unsigned seen = 0;
+    bool dropped = false;
+    lt_arena_reset(w->arena);
+    lt_status st = look_at(k, index, w, &s, &cut, &seen, &dropped);
+    if (st != LT_OK && !lt_is_bad_record(st))
+        return st;
+    pthread_mutex_lock(&k->lock);
+    k->seen |= seen;
+    k->done++;
+    if (st == LT_OK)
+        add_sample(k, index, &s, &cut);
+    else
+        st = add_fault(k, index, dropped);
+    const double now = lt_clock_now();
+    if (k->o->progress && (now - k->said >= progress_s || k->done == k->out->n_records)) {
+        k->o->progress(k->o->ctx, k->done, k->out->n_records, k->out->faults.n);
+        k->said = now;
+    }
+    pthread_mutex_unlock(&k->lock);
+    return st;
+}
+
+static lt_status one_share(void *ctx, int64_t share, int thread)
+{
+    check *k = ctx;
+    worker w = {0};
+    (void)thread;
+    lt_status st = lt_arena_create(&w.arena, "a record");
+    if (st == LT_OK)
+        st = lt_batch_create(&w.batch);
+    const int64_t end = lt_min_i64(k->out->n_records, (share + 1) * SHARE);
+    for (int64_t i = share * SHARE; i < end && st == LT_OK; i++)
+        st = one_record(k, i, &w);
+    lt_batch_destroy(w.batch);
+    lt_arena_destroy(w.arena);
+    return st;
+}
+
+static int by_index(const void *a, const void *b)
+{
+    const lt_check_fault *x = a, *y = b;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/** Shortest, longest and middle length of the usable records. */
+static lt_status sum_up(lt_check_report *r)
+{
+    void *memory = NULL;
+    if (r->n_usable == 0)
+        return LT_OK;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)r->n_records * sizeof(int32_t), "lengths"));
+    int32_t *sorted = memory;
+    memcpy(sorted, r->lengths, (size_t)r->n_records * sizeof *sorted);
+    qsort(sorted, (size_t)r->n_records, sizeof *sorted, by_value);
+    const int64_t first = r->n_records - r->n_usable;
+    r->shortest = sorted[first];
+    r->longest = sorted[r->n_records - 1];
+    r->middle = sorted[first + r->n_usable / 2];
+    lt_mem_free(sorted);
+    return LT_OK;
+}
+
+/** What is wrong with no record, but with all of them. */
+static lt_status check_columns(check *k)
+{
+    char *copy = NULL;
+    const lt_status st = lt_dataset_check_columns(k->d, k->seen);
+    if (st == LT_ERR_CONFIG) {
+        LT_TRY(lt_arena_text(k->out->arena, lt_error_message(), strlen(lt_error_message()), &copy));
+        k->out->columns = copy;
+        lt_error_clear();
+        return LT_OK;
+    }
+    return st;
+}
+
+static lt_status run(check *k, lt_pool *pool)
+{
+    lt_check_report *r = k->out;
+    void *memory = NULL;
+    const double begin = lt_clock_now();
+    LT_TRY(lt_arena_create(&r->arena, "faults of records"));
+    LT_TRY(lt_arena_take(r->arena, (size_t)r->n_records * sizeof(int32_t), &memory));
+    r->lengths = memory;
+    LT_TRY(lt_pool_run(pool, lt_ceil_div(r->n_records, SHARE), one_share, k));
+    if (r->faults.n > 0)
+        qsort(r->faults.data, (size_t)r->faults.n, sizeof(lt_check_fault), by_index);
+    LT_TRY(check_columns(k));
+    LT_TRY(sum_up(r));
+    r->seconds = lt_clock_now() - begin;
+    return LT_OK;
+}
+
+lt_status lt_check(lt_source *source, lt_pool *pool, const lt_check_opts *opts,
+                   lt_check_report *out)
+{
+    check k = {.source = source, .d = lt_source_dataset(source), .o = opts, .out = out};
+    *out = (lt_check_report){.n_records = lt_dataset_samples(k.d),
+                             .faults = LT_VEC_OF(lt_check_fault)};
+    pthread_mutex_init(&k.lock, NULL);
+    const lt_status st = run(&k, pool);
+    pthread_mutex_destroy(&k.lock);
+    return st;
+}
+
+void lt_check_deinit(lt_check_report *r)
+{
+    lt_vec_deinit(&r->faults);
+    lt_arena_destroy(r->arena);
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// lathe check, and what training does with the records that it names.
+#include "tests/kit/run_kit.h"
+#include "tests/kit/run_place.h"
+#include <jansson.h>
+#include <string.h>
+
+#define RECORD(question, answer, images)                                                           \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"" question "\"}, {\"role\": "             \
+    "\"assistant\", \"content\": " answer "}], \"images\": [" images "]}\n"
+#define GOOD RECORD("<image>What?", "\"Red.\"", "\"p1.png\"")
+
+/** Six records, of which the second to fifth are bad in different ways. */
+static const char *bad_place(void **state)
+{
+    static const char records[] = GOOD RECORD("no tag", "\"a\"", "\"p1.png\"")
+        RECORD("<image>", "\"a\"", "\"nowhere.png\"") RECORD(
+            "<image>", "\"a\"", "\"half.png\"") "{\"messages\": [{\"role\": \"user\", \"content\": "
+                                                "\"q\"}], \"images\": []}\n" GOOD;
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    size_t len = 0;
+    const char *pictures = lt_test_path(*state, dir, LT_PLACE_PICTURES);
+    const char *png = lt_test_read(*state, lt_test_path(*state, pictures, "p1.png"), &len);
+    lt_test_write(lt_test_path(*state, pictures, "half.png"), png, len / 2);
+    lt_test_write(lt_test_path(*state, dir, LT_PLACE_DATA), records, sizeof records - 1);
+    return dir;
+}
+
+static void good_data_are_summed_up(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, "== training data: 11 samples");
+    assert_text_contains(r.out, "11 can be used, 0 are left out, 0 would stop training\n");
+    assert_text_contains(r.out, "\ntokens    ");
+    assert_text_contains(r.out, "\nlengths   ");
+    assert_text_contains(r.out, "#");
+}
+
+static void each_bad_record_is_named(void **state)
+{
+    const char *dir = bad_place(state);
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml");
+    assert_exit(r, 3);
+    assert_text_contains(r.out, "stops:    data.json:2: record 2: its turns hold 0 <image> tags, "
+                                "but 1 image belongs to it: each image needs one tag");
+    assert_text_contains(r.out,
+                         "stops:    data.json:3: record 3: image 1, nowhere.png, is not there");
+    assert_text_contains(r.out, "stops:    data.json:4: record 4: picture ");
+    assert_text_contains(r.out, "half.png cannot be decoded: the file is truncated");
+    assert_text_contains(r.out,
+                         "left out: data.json:5: record 5: its last turn has no answer: add");
+    assert_text_contains(r.out, "2 can be used, 1 are left out, 3 would stop training\n");
+    assert_text_contains(r.err, "error: training would stop at these data");
+}
+
+static int64_t number(const json_t *o, const char *key)
+{
+    assert_true(json_is_integer(json_object_get(o, key)));
+    return json_integer_value(json_object_get(o, key));
+}
+
+static void scripts_get_one_json_object(void **state)
+{
+    const char *dir = bad_place(state);
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml", "--json");
+    assert_exit(r, 3);
+    json_t *root = json_loads(r.out, 0, NULL);
+    assert_non_null(root);
+    assert_int_equal(number(root, "records"), 6);
+    assert_int_equal(number(root, "usable"), 2);
+    assert_int_equal(number(root, "left_out"), 1);
+    assert_int_equal(number(root, "stopping"), 3);
+    assert_int_equal(number(root, "images"), 2);
+    assert_int_equal(number(root, "tokens"), 2 * number(root, "longest"));
+    const json_t *faults = json_object_get(root, "faults");
+    assert_int_equal(json_array_size(faults), 4);
+    const json_t *last = json_array_get(faults, 3);
+    assert_int_equal(number(last, "record"), 5);
+    assert_int_equal(number(last, "line"), 5);
+    assert_true(json_is_true(json_object_get(last, "left_out")));
+    json_decref(root);
+}
+
+static void one_record_is_shown_with_its_labels(void **state)
+{
+    const char *dir = bad_place(state);
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml", "--show", "1");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, "data.json:1: record 1: ");
+    assert_text_contains(r.out, "  image 1: ");
+    assert_text_contains(r.out, "<|vision_start|>|<|image_pad|>");
+    assert_text_contains(r.out, "|[R"); // what is trained stands in brackets
+    assert_text_contains(r.out, "<|im_end|>|\\n\n]\n");
+    const lt_run_result bad = lt_lathe(*state, dir, "check", "train.yaml", "--show", "3");
+    assert_exit(bad, 3);
+    assert_text_contains(bad.err, "data.json:3: record 3: image 1, nowhere.png, is not there");
+    const lt_run_result none = lt_lathe(*state, dir, "check", "train.yaml", "--show", "7");
+    assert_exit(none, 2);
+    assert_text_contains(none.err, "there is no record 7: the data set has 6");
+}
+
+#define SKIP "lathe.on_bad_record=skip"
+#define ONE                                                                                        \
+    "training.micro_batch_size=1", "training.gradient_accumulation_steps=1",                       \
+        "training.train_iters=6"
+
+// Two records are found bad when the set is opened; the half picture only in the middle of a run.
+static void training_skips_or_stops_as_asked(void **state)
+{
+    const char *dir = bad_place(state);
+    const lt_run_result stop = lt_lathe(*state, dir, "train", "train.yaml", ONE);
+    assert_exit(stop, 3);
+    assert_text_contains(stop.err, "data.json:2: record 2: its turns hold 0 <image> tags");
+    const lt_run_result check = lt_lathe(*state, dir, "check", "train.yaml", SKIP);
+    assert_exit(check, 0);
+    assert_text_contains(check.out, "2 can be used, 4 are left out, 0 would stop training\n");
+    const lt_run_result skip = lt_lathe(*state, dir, "train", "train.yaml", ONE, SKIP);
+    assert_exit(skip, 0);
+    assert_text_contains(skip.err, "left out: data.json:2: record 2: its turns hold 0 <image>");
+    assert_text_contains(skip.err, "3 of 6 records are left out; `lathe check` names each");
+    assert_text_contains(
+        skip.err, "skipped, the next record takes its place: data.json:4: record 4: picture ");
+    assert_text_contains(skip.out, " iteration        6/       6");
+}
+
+// The file that basic_parameters.val_dataset names, with val_max_samples of its records.
+static void a_validation_file_is_checked_and_validated_on(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result check =
+        lt_lathe(*state, dir, "check", "train.yaml", "--validation",
+                 "data.dataset_param.basic_parameters.val_dataset=data.json",
+                 "data.dataset_param.basic_parameters.val_max_samples=3");
+    assert_exit(check, 0);
+    assert_null(strstr(check.out, "training data"));
+    assert_text_contains(check.out, "== validation data: 3 samples");
+    const lt_run_result train =
+        lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=2",
+                 "training.val_interval=2", "training.val_micro_batch_size=1",
+                 "data.dataset_param.basic_parameters.val_dataset=data.json",
+                 "data.dataset_param.basic_parameters.val_max_samples=3");
+    assert_exit(train, 0);
+    assert_text_contains(train.out, "| validation steps: 3 |");
+}
+
+LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named),
+             LT_TEST(scripts_get_one_json_object), LT_TEST(one_record_is_shown_with_its_labels),
+             LT_TEST(training_skips_or_stops_as_asked),
+             LT_TEST(a_validation_file_is_checked_and_validated_on))
