@@ -230,6 +230,14 @@ lt_status lt_file_map(const char *path, lt_mapped *out)
     return LT_OK;
 }
 
+void lt_file_forget(const lt_mapped *map, size_t from, size_t to)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t first = (from + page - 1) / page * page, end = to / page * page;
+    if (first < end && end <= map->bytes)
+        (void)madvise((void *)(uintptr_t)(map->data + first), end - first, MADV_DONTNEED);
+}
+
 void lt_file_unmap(lt_mapped *map)
 {
     const union {

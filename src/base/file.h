@@ -26,6 +26,11 @@ typedef struct lt_mapped {
 } lt_mapped;
 LT_NODISCARD lt_status lt_file_map(const char *path, lt_mapped *out);
 void lt_file_unmap(lt_mapped *map);
+/**
+ * Bytes [from, to) will not be read for a while: their whole pages need not stay in memory. They
+ * can be read all the same.
+ */
+void lt_file_forget(const lt_mapped *map, size_t from, size_t to);
 
 /**
  * A file being written: buffered, every short write is an error that says how much was wanted and

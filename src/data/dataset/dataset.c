@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { SHARE = 64, MAX_WARNINGS = 5 };
+enum { SHARE = 64, FORGET_SHARES = 64, MAX_WARNINGS = 5 };
 
 struct lt_dataset {
     lt_dataset_opts opts;
@@ -72,6 +72,15 @@ static lt_status check_record(const lt_dataset *d, int64_t i, lt_arena *arena, u
     return *dropped ? LT_OK : st;
 }
 
+// Now and then what has been read is given back: a pass over a large file needs little memory.
+static void forget(const lt_dataset *d, int64_t share)
+{
+    const int64_t n = lt_records_count(d->records);
+    if (share % FORGET_SHARES == FORGET_SHARES - 1)
+        lt_records_forget(d->records, (share + 1 - FORGET_SHARES) * SHARE,
+                          lt_min_i64(n, (share + 1) * SHARE));
+}
+
 static lt_status check_share(void *ctx, int64_t share, int thread)
 {
     pass *p = ctx;
@@ -91,6 +100,7 @@ static lt_status check_share(void *ctx, int64_t share, int thread)
         lt_arena_reset(arena);
     }
     lt_arena_destroy(arena);
+    forget(p->d, share);
     return st;
 }
 

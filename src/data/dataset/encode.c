@@ -68,15 +68,20 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-lt_status lt_media_path(const char *dir, const char *path, lt_arena *arena, const char **out)
+lt_status lt_media_path(const char *dir, const char *path, lt_arena *arena, const char **out,
+                        bool *found)
 {
     char *joined = NULL;
     *out = path;
-    if (!dir || !dir[0] || path[0] == '/')
-        return LT_OK;
-    LT_TRY(lt_path_join(arena, dir, path, &joined));
-    if (is_file(joined))
-        *out = joined;
+    if (dir && dir[0] && path[0] != '/') {
+        LT_TRY(lt_path_join(arena, dir, path, &joined));
+        *found = is_file(joined);
+        if (*found) {
+            *out = joined;
+            return LT_OK;
+        }
+    }
+    *found = is_file(path);
     return LT_OK;
 }
 
@@ -144,8 +149,9 @@ static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
 static lt_status find_image(const lt_encoder *e, const lt_conversation *c, int64_t i,
                             lt_arena *arena, const char **path)
 {
-    LT_TRY(lt_media_path(e->opts.media_dir, c->images[i], arena, path));
-    if (!is_file(*path)) {
+    bool found = false;
+    LT_TRY(lt_media_path(e->opts.media_dir, c->images[i], arena, path, &found));
+    if (!found) {
         return LT_FAIL(LT_ERR_NOT_FOUND,
                        "image %lld, %s, is not there%s%s%s: mend its path, or set dataset_dir",
                        (long long)i + 1, c->images[i],

@@ -71,7 +71,10 @@ LT_NODISCARD lt_status lt_encode_check(const lt_encoder *e, const lt_conversatio
  */
 void lt_cut_lengths(int64_t source, int64_t target, int64_t limit, int64_t *new_source,
                     int64_t *new_target);
-/** dir/path when that is a file (an absolute path stands for itself), else path as it is. */
+/**
+ * dir/path when that is a file (an absolute path stands for itself), else path as it is; *found:
+ * there is such a file.
+ */
 LT_NODISCARD lt_status lt_media_path(const char *dir, const char *path, lt_arena *arena,
-                                     const char **out);
+                                     const char **out, bool *found);
 #endif

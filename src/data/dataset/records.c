@@ -7,6 +7,8 @@
 
 // Limits: brackets inside each other (Jansson's own is 2048), bytes of one record, files.
 enum { MAX_DEPTH = 2000, MAX_RECORD = 1 << 30, MAX_FILES = 1 << 16 };
+// The scan gives back what it has read, so much at a time.
+enum { FORGET_BYTES = 1 << 24 };
 
 typedef struct record {
     int64_t offset, line;
@@ -31,7 +33,7 @@ typedef struct scan {
     lt_records *r;
     source *in;
     int32_t file;
-    size_t at;
+    size_t at, forgotten;
     int64_t line, number; // number: records of this file so far
 } scan;
 
@@ -53,6 +55,10 @@ static lt_status keep(scan *s, size_t start, size_t end, int64_t line)
     if (end - start > MAX_RECORD)
         return LT_FAIL(LT_ERR_FORMAT, "%s:%lld: record %lld has %zu bytes, more than %d",
                        s->in->name, (long long)line, (long long)s->number, end - start, MAX_RECORD);
+    if (s->in->map.data && end - s->forgotten >= FORGET_BYTES) {
+        lt_file_forget(&s->in->map, s->forgotten, end);
+        s->forgotten = end;
+    }
     s->r->total++;
     if (s->r->max > 0 && s->r->records.n >= s->r->max)
         return LT_OK;
@@ -300,6 +306,19 @@ lt_record_place lt_records_place(const lt_records *r, int64_t i)
     const record *rec = &LT_AT(&r->records, record, i);
     const source *src = &LT_AT(&r->sources, source, rec->file);
     return (lt_record_place){src->name, i - src->first + 1, rec->line};
+}
+
+void lt_records_forget(const lt_records *r, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to;) {
+        const record *first = &LT_AT(&r->records, record, i), *last = first;
+        while (i < to && LT_AT(&r->records, record, i).file == first->file)
+            last = &LT_AT(&r->records, record, i++);
+        const source *src = &LT_AT(&r->sources, source, first->file);
+        if (src->map.data)
+            lt_file_forget(&src->map, (size_t)first->offset,
+                           (size_t)last->offset + (size_t)last->bytes);
+    }
 }
 
 void lt_record_note(lt_record_place place)

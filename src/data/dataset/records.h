@@ -41,6 +41,8 @@ lt_record_place lt_records_place(const lt_records *r, int64_t i);
  * threads  any number at once
  */
 LT_NODISCARD lt_status lt_records_parse(const lt_records *r, int64_t i, json_t **out);
+/** Records [from, to) will not be parsed for a while: their text need not stay in memory. */
+void lt_records_forget(const lt_records *r, int64_t from, int64_t to);
 /** Put "file:line: record N: " in front of the thread's message. */
 void lt_record_note(lt_record_place place);
 #endif
