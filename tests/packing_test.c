@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing in whole runs: the loss of a packed row, and going on after a kill. That samples of a row
+// Packing and streaming in whole runs: the loss of a packed row, and going on after a kill. That samples of a row
 // do not see each other is tests/no_leak_test.c.
 #include "tests/kit/run_kit.h"
 #include "tests/kit/run_place.h"
@@ -72,5 +72,36 @@ static void a_packed_run_that_was_killed_goes_on_with_the_same_bits(void **state
     lt_run_same_steps(*state, lt_test_path(*state, a, "out"), lt_test_path(*state, b, "out"), 1, 8);
 }
 
+// ---------------------------------------------------------------- file order
+
+#define BASE "data.dataloader_param.dataloader_mode=base"
+#define STREAMING "data.dataset_param.basic_parameters.streaming=true"
+
+// One sample at a time in the order of the file, resumable like any other run.
+static void streaming_reads_in_file_order_and_resumes(void **state)
+{
+    const char *plain = lt_place(*state, &(lt_place_opts){0}),
+               *stream = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result want =
+        lt_lathe(*state, plain, "train", "train.yaml", STEPS, "training.micro_batch_size=1",
+                 "data.dataloader_param.shuffle=false");
+    assert_exit(want, 0);
+    const lt_run_opts kill = {.signal = SIGKILL, .until = " iteration        5/"};
+    const char *const args[] = {
+        "train", "train.yaml", STEPS, BASE, STREAMING, "training.micro_batch_size=1", NULL};
+    const lt_run_result killed = lt_run(*state, stream, &kill, args);
+    assert_exit(killed, -1);
+    assert_text_contains(killed.err, "dataloader_mode: base reads in the order of the files");
+    const lt_run_result on = lt_lathe(*state, stream, "train", "train.yaml", STEPS, BASE, STREAMING,
+                                      "training.micro_batch_size=1", "training.load=out");
+    assert_exit(on, 0);
+    lt_run_same_steps(*state, lt_test_path(*state, plain, "out"),
+                      lt_test_path(*state, stream, "out"), 1, 8);
+    const lt_run_result two = lt_lathe(*state, stream, "train", "train.yaml", STEPS, BASE);
+    assert_exit(two, 2);
+    assert_text_contains(two.err, "dataloader_mode: base reads one sample at a time: set it to 1");
+}
+
 LT_TEST_MAIN(LT_TEST(packed_loss_is_the_token_mean_of_the_samples),
-             LT_TEST(a_packed_run_that_was_killed_goes_on_with_the_same_bits))
+             LT_TEST(a_packed_run_that_was_killed_goes_on_with_the_same_bits),
+             LT_TEST(streaming_reads_in_file_order_and_resumes))

@@ -208,7 +208,7 @@ static lt_status open_dataset(lt_source *s, const lt_source_opts *opts, const lt
     o.encode = encode_opts(s, model);
     o.packing = b->packing || b->neat_packing;
     o.pack_batch = b->preprocessing_batch_size;
-    o.pack_shares = b->preprocessing_num_workers == LT_CFG_NONE
+    o.pack_shares = b->preprocessing_num_workers == LT_CFG_NONE || b->streaming
                         ? 1
                         : lt_max_i64(1, b->preprocessing_num_workers);
     if (s->cfg->lathe.on_bad_record != LT_CFG_BAD_NONE)

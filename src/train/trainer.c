@@ -93,6 +93,7 @@ static lt_status open_loader(trainer *t)
     o.micro_batch = t->cfg->training.micro_batch_size;
     o.shuffle = d->dataloader_param.shuffle;
     o.data_sharding = d->dataloader_param.data_sharding;
+    o.data_sharding = d->dataloader_param.data_sharding;
     o.consumed = t->progress.cursor;
     LT_TRY(lt_sampler_create(&o, t->log, &t->sampler));
     lt_loader_opts l = lt_source_loader(t->source);

@@ -40,11 +40,33 @@ static lt_status rule_pixel_limits(lt_config *cfg)
                : LT_OK;
 }
 
+// dataloader_mode base: one sample at a time, in the order of the files.
+static lt_status file_order(lt_config *cfg, lt_cfg_dataloader *d)
+{
+    lt_cfg_basic *b = &cfg->data.dataset_param.basic_parameters;
+    if (cfg->training.micro_batch_size != 1) {
+        LT_TRY(ERROR(cfg, "training.micro_batch_size",
+                     "data.dataloader_param.dataloader_mode: base reads one sample at a time: set "
+                     "it to 1, got %lld",
+                     (long long)cfg->training.micro_batch_size));
+    }
+    if (d->shuffle)
+        LT_TRY(WARNING(cfg, "data.dataloader_param.shuffle",
+                       "has no effect: dataloader_mode: base reads in the order of the files"));
+    d->shuffle = d->data_sharding = false;
+    if (b->streaming && b->max_samples != LT_CFG_NONE && b->max_samples > 0) {
+        LT_TRY(WARNING(cfg, "data.dataset_param.basic_parameters.max_samples",
+                       "has no effect with streaming: all records are read"));
+        b->max_samples = LT_CFG_NONE;
+    }
+    return LT_OK;
+}
+
 static lt_status rule_sampler(lt_config *cfg)
 {
-    const lt_cfg_dataloader *d = &cfg->data.dataloader_param;
+    lt_cfg_dataloader *d = &cfg->data.dataloader_param;
     if (d->dataloader_mode != LT_CFG_MODE_SAMPLER)
-        return LT_OK;
+        return file_order(cfg, d);
     if (lt_config_given(cfg, "data.dataloader_param.drop_last") && !d->drop_last)
         LT_TRY(ERROR(cfg, "data.dataloader_param.drop_last",
                      "the sampler has whole batches only: set it to true"));
