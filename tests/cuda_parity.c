@@ -122,6 +122,7 @@ static lt_status open_parts(const setup *s, world *w)
                            "model.language_model.embed_tokens"};
     const char *text = s->subject->config;
     LT_TRY(lt_model_config_parse(text, strlen(text), s->subject->name, NULL, &config));
+    config.text.deterministic = config.vision.deterministic = true;
     LT_TRY(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w->model));
     LT_TRY(lt_units_create(w->model, units, 3, NULL, &w->units));
     lt_policy policy[LT_MAX_BLOCKS];

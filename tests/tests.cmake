@@ -50,4 +50,18 @@ lt_golden(shared/image ../shared/golden/image tests_golden_image ../shared/golde
 if(LATHE_CUDA)
   lt_add_test(cuda/op_parity tests_op_parity)
   lt_add_test(cuda/cuda_parity tests_cuda_parity)
+  lt_add_test(cuda/attention_parity tests_attention_parity)
+
+  # What cuDNN can do is asked without a GPU too, with a driver that only says yes.
+  add_library(no_driver SHARED tests/cuda/no_driver.c)
+  set_target_properties(no_driver PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/no_driver)
+  add_executable(tests_attention_graphs tests/cuda/attention_graphs.c)
+  target_link_libraries(tests_attention_graphs PRIVATE lt_device)
+  set_target_properties(tests_attention_graphs PROPERTIES OUTPUT_NAME attention_graphs
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(tests_attention_graphs no_driver)
+  lt_add_test(cuda/attention_graphs tests_attention_graphs)
+  set_property(TEST cuda/attention_graphs APPEND PROPERTY ENVIRONMENT
+    "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/no_driver:/usr/local/cuda/lib64")
 endif()

@@ -5,6 +5,10 @@
 
 #include "base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum lt_log_level { LT_LOG_DEBUG, LT_LOG_INFO, LT_LOG_NOTE, LT_LOG_WARN } lt_log_level;
 
 /** Passed down by pointer; a NULL log, or a NULL fn, is silence. Must outlive whoever keeps it. */
@@ -20,4 +24,8 @@ void lt_log_write(const lt_log *log, lt_log_level level, const char *area, const
 
 /** Seconds of a clock that never jumps. */
 double lt_clock_now(void);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,6 +4,7 @@
 #ifndef LT_DEVICE_DEVICE_H
 #define LT_DEVICE_DEVICE_H
 
+#include "base/log.h"
 #include "base/pool.h"
 #include "tensor/tensor.h"
 
@@ -40,6 +41,7 @@ struct lt_device {
     lt_pool *pool;        /* CPU threads; borrowed */
     void *impl;           /* the backend's own state */
     int64_t memory_bytes; /* what the device has */
+    const lt_log *log;    /* borrowed; NULL: silence. Set by whoever opened it */
     lt_status (*alloc)(lt_device *d, size_t bytes, const char *name,
                        void **out); /* 256-aligned, contents undefined */
     void (*free)(lt_device *d, void *ptr);

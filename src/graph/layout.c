@@ -156,7 +156,7 @@ static size_t scratch_of(const lt_compiled *c, const lt_instr *x)
     if (!x->def->scratch)
         return 0;
     lt_tensor out[LT_MAX_OUT], din[LT_MAX_IN];
-    lt_op_args a = {.def = x->def, .attr = x->attr};
+    lt_op_args a = {.def = x->def, .attr = x->attr, .add = x->add};
     const lt_node *node = lt_node_at(&c->graph, x->node);
     for (int i = 0; i < LT_MAX_IN; i++) {
         if (node->in[i] != LT_NONE)

@@ -13,7 +13,10 @@ lt_val lt_decoder_attention(lt_builder *b, lt_val h, lt_val table, const lt_text
     lt_val v = lt_linear(b, h, "self_attn.v_proj");
     q = lt_qk_norm_rope(b, q, lt_param_of(b, "self_attn.q_norm.weight"), table, heads, c->eps);
     k = lt_qk_norm_rope(b, k, lt_param_of(b, "self_attn.k_norm.weight"), table, kv_heads, c->eps);
-    lt_val o = lt_attention(
-        b, q, k, v, (lt_attention_attr){.causal = true, .heads = heads, .kv_heads = kv_heads});
+    lt_val o = lt_attention(b, q, k, v,
+                            (lt_attention_attr){.causal = true,
+                                                .heads = heads,
+                                                .kv_heads = kv_heads,
+                                                .deterministic = c->deterministic});
     return lt_linear(b, lt_name(b, o, "attn_out"), "self_attn.o_proj");
 }

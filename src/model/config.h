@@ -33,6 +33,7 @@ typedef struct lt_text_config {
     bool mrope_interleaved;
     /* rows whose logits are alive together; no field of the file. 0: a default */
     int64_t loss_rows;
+    bool deterministic; /* gradients repeat bit for bit on every device; no field of the file */
     lt_moe_config moe;
 } lt_text_config;
 
@@ -42,6 +43,7 @@ typedef struct lt_vision_config {
     int64_t patch, temporal_patch, merge, channels;
     int64_t position_rows, grid; /* num_position_embeddings = grid * grid */
     double rope_theta, eps, initializer_range;
+    bool deterministic; /* as in the decoder */
     int32_t n_deepstack;
     int32_t deepstack[LT_MAX_DEEPSTACK]; /* the vision block before each merger; ascending */
 } lt_vision_config;

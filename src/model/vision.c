@@ -52,8 +52,10 @@ static lt_status build_block(lt_builder *b, const void *config, const lt_val *in
     const int32_t heads = (int32_t)c->heads;
     lt_val z = in[0], table = in[1], qkv[3];
     lt_split_qkv_rope(b, lt_linear(b, layer_norm(b, z, "norm1", c), "attn.qkv"), table, heads, qkv);
-    lt_val o = lt_attention(b, qkv[0], qkv[1], qkv[2],
-                            (lt_attention_attr){.vision = true, .heads = heads, .kv_heads = heads});
+    lt_val o = lt_attention(
+        b, qkv[0], qkv[1], qkv[2],
+        (lt_attention_attr){
+            .vision = true, .heads = heads, .kv_heads = heads, .deterministic = c->deterministic});
     z = lt_add(b, z, lt_linear(b, lt_name(b, o, "attn_out"), "attn.proj"));
     lt_val m = lt_gelu_mlp(b, layer_norm(b, z, "norm2", c), "mlp.linear_fc1", "mlp.linear_fc2",
                            LT_GELU_TANH);

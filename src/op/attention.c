@@ -185,6 +185,13 @@ static int64_t flops(const lt_op_args *a)
     return 4 * pairs * a->in[0]->dim[1];
 }
 
+static size_t scratch(const lt_op_args *a, lt_pass pass)
+{
+    (void)a;
+    (void)pass;
+    return LT_CUDA_SCRATCH(lt_attention_scratch_cuda, a, pass);
+}
+
 const lt_op_def lt_op_attention = {
     .name = "attention",
     .n_in = 4,
@@ -199,6 +206,7 @@ const lt_op_def lt_op_attention = {
                  [LT_CPU] = lt_attention_bwd_cpu,
                  [LT_CUDA] = LT_CUDA_KERNEL(lt_attention_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2) | LT_IN(3) | LT_OUT(0) | LT_OUT(1),
+    .scratch = scratch,
     .flops = flops,
     .flags = LT_OP_MUST_SAVE,
 };

@@ -17,6 +17,8 @@ static lt_status open_device(lt_engine *e)
     if (want == LT_CFG_DEVICE_CPU)
         return lt_cpu_open(e->pool, &e->device);
     const lt_status st = lt_cuda_open(0, e->pool, &e->device);
+    if (st == LT_OK)
+        e->device->log = e->log;
     if (st == LT_OK || want == LT_CFG_DEVICE_CUDA)
         return st;
     lt_error_clear(); // auto: a machine without a GPU trains on its CPU
@@ -78,6 +80,9 @@ static lt_status create_model(lt_engine *e)
     LT_TRY(lt_model_config_load(e->source, &cut, &config));
     if (e->cfg && e->cfg->features.enable_chunk_loss)
         config.text.loss_rows = lt_config_loss_rows(e->cfg);
+    config.text.deterministic =
+        e->cfg && (e->cfg->training.use_deter_comp || e->cfg->training.enable_full_determinism);
+    config.vision.deterministic = config.text.deterministic;
     const bool no_head = e->run && !lt_hf_find(e->run->weights, lt_model_head_name(&config));
     return lt_model_create(&config, no_head ? LT_HEAD_TIED : LT_HEAD_AS_CONFIG, &e->model);
 }

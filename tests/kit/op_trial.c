@@ -215,7 +215,8 @@ static lt_status make_attention(op_trial *t)
         (lt_attention_attr){.scale = trial_chance(t, 0.3) ? 0.3 : 0.0,
                             .heads = (int32_t)(kv_heads * group),
                             .kv_heads = (int32_t)kv_heads,
-                            .causal = trial_chance(t, 0.5)};
+                            .causal = trial_chance(t, 0.5),
+                            .deterministic = true}; // two runs are compared
     t->no_upstream = LT_OUT(1);
     LT_TRY(give_2d(t, 0, t->dtype, n, kv_heads * group * d));
     LT_TRY(give_2d(t, 1, t->dtype, n, kv_heads * d));

@@ -3,6 +3,7 @@
 // linked statically and looks for the driver itself: a program with this file in it starts
 // anywhere.
 #include "device/cuda/impl.h"
+#include <stdarg.h>
 #include <stdio.h>
 
 enum { LEAST_MAJOR = 8 }; // of the compute capability: bf16 begins there
@@ -19,6 +20,22 @@ lt_status lt_cuda_check(cudaError_t error, const char *tried)
 lt_status lt_cuda_use(lt_device *d)
 {
     return lt_cuda_check(cudaSetDevice(lt_cuda_impl_of(d)->index), "cudaSetDevice");
+}
+
+void lt_cuda_tell_once(lt_device *d, const void *key, size_t key_bytes, const char *fmt, ...)
+{
+    enum { MOST_LINES = 256 };
+    lt_map *told = lt_cuda_impl_of(d)->told;
+    int64_t ignored;
+    if (!d->log || lt_map_get(told, key, key_bytes, &ignored) || lt_map_count(told) >= MOST_LINES ||
+        lt_map_put(told, key, key_bytes, 1) != LT_OK)
+        return;
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    LT_INFO(d->log, "cuda", "%s", text);
 }
 
 static lt_status check_alloc(const lt_device *d, cudaError_t error, const char *tried, size_t bytes,
@@ -205,9 +222,11 @@ static void close_cuda(lt_device *d)
 {
     lt_cuda_impl *impl = lt_cuda_impl_of(d);
     (void)cudaSetDevice(impl->index);
+    lt_sdpa_destroy(impl->sdpa);
     lt_cuda_drop_plans(impl);
     lt_vec_deinit(&impl->plans);
     lt_map_destroy(impl->plan_of);
+    lt_map_destroy(impl->told);
     lt_cublaslt_close(&impl->lt);
     lt_mem_free(impl);
     lt_mem_free(d);
@@ -288,6 +307,7 @@ static lt_status open_impl(lt_device *d, int index)
     impl->plans = LT_VEC_OF(lt_cuda_plan);
     (void)snprintf(impl->name, sizeof impl->name, "cuda:%d", index);
     LT_TRY(lt_map_create(&impl->plan_of));
+    LT_TRY(lt_map_create(&impl->told));
     LT_TRY(look_at(d));
     return lt_cublaslt_open(&impl->lt);
 }

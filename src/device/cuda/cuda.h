@@ -33,7 +33,13 @@ struct lt_stream {
  */
 LT_NODISCARD lt_status lt_cuda_use(lt_device *d);
 
-enum { LT_CUDA_WORKSPACE_BYTES = 32 << 20 };
+/**
+ * A line for the log: which way of computing something was chosen, and why. Once for each key.
+ */
+void lt_cuda_tell_once(lt_device *d, const void *key, size_t key_bytes, const char *fmt, ...)
+    LT_PRINTF(4, 5);
+
+enum { LT_CUDA_WORKSPACE_BYTES = 64 << 20 };
 /**
  * The stream's own workspace: for what one kernel or product leaves to the next one of the same op,
  * no longer. 256-aligned.

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "device/cuda/cuda.h"
+#include "device/cuda/sdpa.h"
 
 /**
  * cuBLASLt's functions. The library is opened by name when a device is, so that a program starts
@@ -67,6 +68,8 @@ typedef struct lt_cuda_impl {
     lt_cublaslt lt;
     lt_vec plans;    /* lt_cuda_plan */
     lt_map *plan_of; /* key -> place in plans */
+    lt_map *told;    /* keys of lines that were logged */
+    lt_sdpa *sdpa;   /* NULL until attention is asked for */
 } lt_cuda_impl;
 
 static inline lt_cuda_impl *lt_cuda_impl_of(const lt_device *d)

@@ -45,6 +45,7 @@ lt_status lt_split_qkv_rope_fwd_cuda(const lt_op_args *a);
 lt_status lt_split_qkv_rope_bwd_cuda(const lt_op_args *a);
 lt_status lt_attention_fwd_cuda(const lt_op_args *a);
 lt_status lt_attention_bwd_cuda(const lt_op_args *a);
+size_t lt_attention_scratch_cuda(const lt_op_args *a, lt_pass pass);
 lt_status lt_add_fwd_cuda(const lt_op_args *a);
 lt_status lt_copy_fwd_cuda(const lt_op_args *a);
 lt_status lt_swiglu_fwd_cuda(const lt_op_args *a);
