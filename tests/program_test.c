@@ -5,6 +5,7 @@
 #include "ckpt/hf_folder.h"
 #include "tests/kit/run_kit.h"
 #include "tests/kit/run_place.h"
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,14 +52,13 @@ static const char *place_of_user(void **state)
     return dir;
 }
 
-// As it stands it asks for two things that do not exist yet: both are named with their lines.
+// As it stands it asks for something that does not exist yet, which is named with its line.
 static void the_users_file_is_refused_by_name(void **state)
 {
     const char *dir = place_of_user(state);
     const lt_run_result r = lt_lathe(*state, dir, "train", "user.yaml");
     assert_exit(r, 2);
     assert_text_contains(r.err, "features.enable_activation_offload");
-    assert_text_contains(r.err, "tools.profile.enable");
     assert_text_contains(r.err, "error: user.yaml:");
 }
 
@@ -75,7 +75,33 @@ static void assert_same_tensor(void **state, const char *dir, const char *name)
     lt_hf_close(saved);
 }
 
-// With load at a Hugging Face folder, offload and profile off, and cut to a few layers, it trains.
+// A trace that viewers read: every action and kernel of the step, with a time.
+static void assert_trace(void **state, const char *dir)
+{
+    const char *text = lt_place_read(*state, dir, "traces/rank_0_steps_3-3.json");
+    json_t *root = json_loads(text, 0, NULL), *event = NULL;
+    const json_t *events = json_object_get(root, "traceEvents");
+    size_t i = 0, kernels = 0, updates = 0;
+    assert_true(json_is_array(events));
+    json_array_foreach(events, i, event)
+    {
+        const char *name = json_string_value(json_object_get(event, "name")),
+                   *kind = json_string_value(json_object_get(event, "cat"));
+        assert_non_null(name);
+        if (!kind)
+            continue; // of a row's name
+        assert_true(json_number_value(json_object_get(event, "ts")) >= 0.0);
+        assert_true(json_number_value(json_object_get(event, "dur")) >= 0.0);
+        kernels += strcmp(kind, "kernel") == 0;
+        updates += strncmp(name, "UPDATE", 6) == 0;
+    }
+    assert_true(kernels > 50 && updates > 0);
+    json_decref(root);
+    assert_text_contains(lt_place_read(*state, dir, "traces/rank_0_steps_3-3.txt"), "all kernels");
+}
+
+// With load at a Hugging Face folder, offload off, and cut to a few layers, it trains, and records
+// the step that was asked for.
 static void the_users_file_trains(void **state)
 {
     const char *dir = place_of_user(state);
@@ -83,7 +109,9 @@ static void the_users_file_trains(void **state)
                                 "user.yaml",
                                 "training.load=model",
                                 "features.enable_activation_offload=false",
-                                "tools.profile.enable=false",
+                                "tools.profile.static_param.save_path=traces",
+                                "tools.profile.static_param.start_step=2",
+                                "tools.profile.static_param.end_step=3",
                                 "model.num_hidden_layers=2",
                                 "model.vision_depth=1",
                                 "model.model_name_or_path=model",
@@ -97,6 +125,8 @@ static void the_users_file_trains(void **state)
     assert_exit(r, 0);
     assert_text_contains(r.out, " iteration        4/       4 |");
     assert_text_contains(r.err, "compute bf16");
+    assert_text_contains(r.err, "steps 3 to 3 took ");
+    assert_trace(state, dir);
     assert_text_contains(r.err, "hints that change no result here: ");
     assert_text_contains(r.err, "model.visual                          0 trained");
     assert_text_contains(lt_place_read(*state, dir, "out/iter_0000004/config.json"),

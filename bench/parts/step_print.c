@@ -163,60 +163,13 @@ void bench_step_print(const bench *b, bench_measured *m)
 
 /* ---- the recorded step ---- */
 
-static void print_kernel(const lt_trace_sum *s, double all)
-{
-    char pass[16], shapes[200];
-    const lt_span *k = s->first;
-    (void)snprintf(pass, sizeof pass, "%s%s%s", k->pass == LT_FORWARD ? "forward" : "back",
-                   k->input ? " dx" : "", k->weight ? " dw" : "");
-    (void)snprintf(shapes, sizeof shapes, "%s %s", lt_shape_print(&k->in[0]).s,
-                   k->in[1].rank ? lt_shape_print(&k->in[1]).s : "");
-    (void)fprintf(stderr, "%-20s %-10s %-44s %5lld %9.3f %5.1f%% %8.1f\n", k->op->name, pass,
-                  shapes, (long long)s->calls, s->seconds * 1e3, s->seconds / all * 100.0,
-                  s->flops / s->seconds * 1e-12);
-}
-
-static double span_of_step(const lt_trace *t)
-{
-    const lt_vec *spans = lt_trace_spans(t);
-    double begin = 0.0, end = 0.0;
-    for (int64_t i = 0; i < spans->n; i++) {
-        const lt_span *s = &LT_AT(spans, lt_span, i);
-        begin = s->begin_s < begin ? s->begin_s : begin;
-        end = s->end_s > end ? s->end_s : end;
-    }
-    return end - begin;
-}
-
-static lt_status print_kernels(const bench *b, double all)
-{
-    lt_vec sums = LT_VEC_OF(lt_trace_sum);
-    const lt_status st = lt_trace_by_kernel(b->trace, &sums);
-    double busy = 0.0;
-    (void)fprintf(stderr, "%-20s %-10s %-44s %5s %9s %6s %8s\n", "op", "pass", "inputs", "calls",
-                  "ms", "share", "TFLOP/s");
-    for (int64_t i = 0; i < sums.n; i++) {
-        print_kernel(&LT_AT(&sums, lt_trace_sum, i), all);
-        busy += LT_AT(&sums, lt_trace_sum, i).seconds;
-    }
-    (void)fprintf(stderr, "%-82s %9.3f %5.1f%%\n", "all kernels", busy * 1e3, busy / all * 100.0);
-    lt_vec_deinit(&sums);
-    return st;
-}
-
 lt_status bench_step_print_trace(const bench *b)
 {
-    const double all = span_of_step(b->trace);
-    lt_vec sums = LT_VEC_OF(lt_trace_sum);
-    (void)fprintf(stderr, "a recorded step (%s, %s, %lld tokens): %.3f ms\n", b->size->name,
-                  b->o->policy, (long long)b->o->seq, all * 1e3);
-    LT_TRY(print_kernels(b, all));
-    const lt_status st = lt_trace_by_action(b->trace, &sums);
-    for (int64_t i = 0; i < sums.n; i++) {
-        const lt_trace_sum *s = &LT_AT(&sums, lt_trace_sum, i);
-        (void)fprintf(stderr, "%-10s %-60s %9.3f ms\n", lt_action_name(s->first->kind),
-                      s->first->subject, s->seconds * 1e3);
-    }
-    lt_vec_deinit(&sums);
+    lt_buf text = {0};
+    lt_status st = lt_trace_tables(b->trace, &text);
+    if (st == LT_OK)
+        (void)fprintf(stderr, "a recorded step (%s, %s, %lld tokens)\n%s", b->size->name,
+                      b->o->policy, (long long)b->o->seq, text.data);
+    lt_buf_deinit(&text);
     return st;
 }

@@ -93,6 +93,8 @@ enum { LT_EXEC_AHEAD = 2 };
 LT_NODISCARD lt_status lt_exec_begin(lt_exec *e, const lt_batch_view *batches, int64_t n,
                                      int64_t step, double lr, const lt_agree *agree);
 LT_NODISCARD lt_status lt_exec_end(lt_exec *e, lt_step_result *out);
+/** The host waits until the device has done all that was queued. */
+LT_NODISCARD lt_status lt_exec_sync(lt_exec *e);
 /** Steps begun and not ended. */
 int64_t lt_exec_in_flight(const lt_exec *e);
 /** Seconds that lt_exec_begin has waited for the device, all together: its memory was in use. */

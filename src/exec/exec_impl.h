@@ -79,8 +79,6 @@ enum { LT_SLOT_RESULTS = LT_N_SCALARS * 8 }; /* where results begin in a slot */
 
 /** Queue all sections. */
 LT_NODISCARD lt_status lt_run_program(lt_pass_state *s, const lt_batch_view *batches);
-/** The host waits for all queues. */
-LT_NODISCARD lt_status lt_exec_sync(lt_exec *e);
 /**
  * The view of a micro-batch in pinned memory, on devices whose copies are queued; elsewhere the
  * batch itself. The memory is given up by lt_unstage, and used again once the device is there.

@@ -10,7 +10,7 @@ struct lt_trace {
     lt_device *device;
     bool on;
     lt_status status; /* of the first span that could not be kept */
-    lt_vec spans;     /* lt_span */
+    lt_vec spans;     /* lt_trace_span */
     lt_vec timers;    /* lt_event *: all that were ever made */
     int64_t n_timers; /* of those in use */
     lt_event *origin;
@@ -24,7 +24,7 @@ lt_status lt_trace_create(lt_device *device, lt_trace **out)
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_trace), "trace"));
     lt_trace *t = memory;
     t->device = device;
-    t->spans = LT_VEC_OF(lt_span);
+    t->spans = LT_VEC_OF(lt_trace_span);
     t->timers = LT_VEC_OF(lt_event *);
     t->action = t->kernel = LT_NONE;
     *out = t;
@@ -60,11 +60,11 @@ static lt_status mark(lt_trace *t, lt_stream *s, lt_event **event, double *secon
     return d->event_record(d, *event, s);
 }
 
-static lt_status open_span(lt_trace *t, const lt_span *like, lt_stream *s, int64_t *out)
+static lt_status open_span(lt_trace *t, const lt_trace_span *like, lt_stream *s, int64_t *out)
 {
     LT_TRY(lt_vec_push(&t->spans, like));
     *out = t->spans.n - 1;
-    lt_span *span = &LT_AT(&t->spans, lt_span, *out);
+    lt_trace_span *span = &LT_AT(&t->spans, lt_trace_span, *out);
     LT_TRY(mark(t, s, &span->begin, &span->begin_s));
     if (!t->origin && span->begin)
         t->origin = span->begin;
@@ -77,7 +77,7 @@ static lt_status close_span(lt_trace *t, int64_t *open, lt_stream *s)
 {
     if (*open == LT_NONE)
         return LT_OK;
-    lt_span *span = &LT_AT(&t->spans, lt_span, *open);
+    lt_trace_span *span = &LT_AT(&t->spans, lt_trace_span, *open);
     *open = LT_NONE;
     return mark(t, s, &span->end, &span->end_s);
 }
@@ -122,19 +122,19 @@ static void on_action(void *ctx, const lt_program *p, int32_t number, lt_stream 
     const lt_action *a = lt_action_at(p, number);
     if (after)
         keep(t, close_span(t, &t->action, s));
-    if (after || !t->on || is_silent(a->kind))
+    if (after || !t->on || t->spans.n >= LT_TRACE_MOST || is_silent(a->kind))
         return;
-    const lt_span span = {.program = p,
-                          .subject = subject_of(p, a),
-                          .kind = a->kind,
-                          .queue = a->queue,
-                          .flops = a->flops,
-                          .bytes = a->bytes};
+    const lt_trace_span span = {.program = p,
+                                .subject = subject_of(p, a),
+                                .kind = a->kind,
+                                .queue = a->queue,
+                                .flops = a->flops,
+                                .bytes = a->bytes};
     keep(t, open_span(t, &span, s, &t->action));
 }
 
 // How often a kernel does the forward's work, in halves: attention's five products for two.
-static int halves(const lt_span *span)
+static int halves(const lt_trace_span *span)
 {
     if (span->pass == LT_FORWARD)
         return 2;
@@ -144,10 +144,10 @@ static int halves(const lt_span *span)
     return 2 * (yields + span->input + span->weight);
 }
 
-static lt_span kernel_span(const lt_trace *t, const lt_op_args *a, lt_pass pass)
+static lt_trace_span kernel_span(const lt_trace *t, const lt_op_args *a, lt_pass pass)
 {
-    lt_span span =
-        t->action == LT_NONE ? (lt_span){.subject = ""} : LT_AT(&t->spans, lt_span, t->action);
+    lt_trace_span span = t->action == LT_NONE ? (lt_trace_span){.subject = ""}
+                                              : LT_AT(&t->spans, lt_trace_span, t->action);
     span.op = a->def;
     span.pass = pass;
     span.input = pass == LT_BACKWARD && a->din[0];
@@ -170,9 +170,9 @@ static void on_kernel(void *ctx, const lt_op_args *a, lt_pass pass, bool after)
     lt_trace *t = ctx;
     if (after)
         keep(t, close_span(t, &t->kernel, a->run->stream));
-    if (after || !t->on)
+    if (after || !t->on || t->spans.n >= LT_TRACE_MOST)
         return;
-    const lt_span span = kernel_span(t, a, pass);
+    const lt_trace_span span = kernel_span(t, a, pass);
     keep(t, open_span(t, &span, a->run->stream, &t->kernel));
 }
 
@@ -211,7 +211,7 @@ lt_status lt_trace_stop(lt_trace *t)
     t->on = false;
     LT_TRY(t->status);
     for (int64_t i = 0; i < t->spans.n; i++) {
-        lt_span *span = &LT_AT(&t->spans, lt_span, i);
+        lt_trace_span *span = &LT_AT(&t->spans, lt_trace_span, i);
         LT_TRY(set_time(t, span->begin, &span->begin_s));
         LT_TRY(set_time(t, span->end, &span->end_s));
     }
@@ -225,13 +225,13 @@ const lt_vec *lt_trace_spans(const lt_trace *t)
 
 /* ---- sums ---- */
 
-static bool same_kernel(const lt_span *a, const lt_span *b)
+static bool same_kernel(const lt_trace_span *a, const lt_trace_span *b)
 {
     return a->op == b->op && a->pass == b->pass && a->weight == b->weight && a->input == b->input &&
            lt_same_shape(&a->in[0], &b->in[0]) && lt_same_shape(&a->in[1], &b->in[1]);
 }
 
-static bool same_action(const lt_span *a, const lt_span *b)
+static bool same_action(const lt_trace_span *a, const lt_trace_span *b)
 {
     return a->kind == b->kind && a->subject == b->subject;
 }
@@ -239,7 +239,7 @@ static bool same_action(const lt_span *a, const lt_span *b)
 static lt_status add_up(const lt_trace *t, bool kernels, lt_vec *sums)
 {
     for (int64_t i = 0; i < t->spans.n; i++) {
-        const lt_span *span = &LT_AT(&t->spans, lt_span, i);
+        const lt_trace_span *span = &LT_AT(&t->spans, lt_trace_span, i);
         lt_trace_sum *sum = NULL;
         if ((span->op != NULL) != kernels)
             continue;
@@ -276,4 +276,47 @@ lt_status lt_trace_by_kernel(const lt_trace *t, lt_vec *sums)
 lt_status lt_trace_by_action(const lt_trace *t, lt_vec *sums)
 {
     return add_up(t, false, sums);
+}
+
+typedef struct interval {
+    double begin, end;
+} interval;
+
+static int earlier_first(const void *x, const void *y)
+{
+    const interval *a = x, *b = y;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+// The length of a union of intervals.
+static double covered(interval *all, int64_t n)
+{
+    double sum = 0.0, end = 0.0;
+    qsort(all, (size_t)n, sizeof *all, earlier_first);
+    for (int64_t i = 0; i < n; i++) {
+        const double from = i > 0 && all[i].begin < end ? end : all[i].begin;
+        if (all[i].end > from)
+            sum += all[i].end - from;
+        end = i == 0 || all[i].end > end ? all[i].end : end;
+    }
+    return sum;
+}
+
+lt_status lt_trace_busy(const lt_trace *t, lt_trace_share *out)
+{
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)t->spans.n * sizeof(interval), "times of kernels"));
+    interval *all = memory;
+    int64_t n = 0;
+    double begin = 0.0, end = 0.0;
+    for (int64_t i = 0; i < t->spans.n; i++) {
+        const lt_trace_span *s = &LT_AT(&t->spans, lt_trace_span, i);
+        begin = i == 0 || s->begin_s < begin ? s->begin_s : begin;
+        end = i == 0 || s->end_s > end ? s->end_s : end;
+        if (s->op || s->kind == LT_ACT_COPY)
+            all[n++] = (interval){s->begin_s, s->end_s};
+    }
+    *out = (lt_trace_share){.all = end - begin, .computing = covered(all, n)};
+    lt_mem_free(memory);
+    return LT_OK;
 }

@@ -7,7 +7,7 @@
 #include "exec/exec.h"
 
 /** An action, or a kernel of the action that stands before it. */
-typedef struct lt_span {
+typedef struct lt_trace_span {
     const lt_program *program; /* the action's; alive as long as the executor keeps it */
     const char *subject;       /* block, unit or buffer kind; "" when there is none */
     lt_action_kind kind;
@@ -19,7 +19,7 @@ typedef struct lt_span {
     int64_t flops, bytes;
     double begin_s, end_s; /* since the recording began */
     lt_event *begin, *end; /* the device's, before the times are known */
-} lt_span;
+} lt_trace_span;
 
 typedef struct lt_trace lt_trace;
 /** Records nothing until lt_trace_start. The device is kept. */
@@ -33,13 +33,14 @@ void lt_trace_start(lt_trace *t);
  * errors   the first of the recording; the device's
  */
 LT_NODISCARD lt_status lt_trace_stop(lt_trace *t);
-/** lt_span, in the order of issue. */
+/** lt_trace_span, in the order of issue; what came after the first LT_TRACE_MOST is not there. */
+enum { LT_TRACE_MOST = 1 << 20 };
 const lt_vec *lt_trace_spans(const lt_trace *t);
 void lt_trace_clear(lt_trace *t);
 
 /** One line of a sum over spans. */
 typedef struct lt_trace_sum {
-    const lt_span *first; /* one of them */
+    const lt_trace_span *first; /* one of them */
     int64_t calls;
     double seconds;
     double flops;
@@ -49,6 +50,13 @@ LT_NODISCARD lt_status lt_trace_by_kernel(const lt_trace *t, lt_vec *sums);
 /** Actions by kind and subject, in the order of issue: pushes lt_trace_sum. */
 LT_NODISCARD lt_status lt_trace_by_action(const lt_trace *t, lt_vec *sums);
 
+/** Seconds from the first span's begin to the last one's end; and in which a kernel or copy ran. */
+typedef struct lt_trace_share {
+    double all, computing;
+} lt_trace_share;
+LT_NODISCARD lt_status lt_trace_busy(const lt_trace *t, lt_trace_share *out);
+/** Tables: kernels by op, pass and shapes, the dearest first; then actions by block or unit. */
+LT_NODISCARD lt_status lt_trace_tables(const lt_trace *t, lt_buf *out);
 /**
  * The recording in the trace event format of Chrome and Perfetto: a row for each queue, actions,
  * and kernels inside them.

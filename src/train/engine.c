@@ -194,7 +194,8 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
                       .policy = e->policy,
                       .lr_scale = e->lr_scale,
                       .log = e->log,
-                      .tap = opts->tap};
+                      .tap = opts->tap,
+                      .watch = opts->watch};
     if (!e->cfg)
         return o;
     const lt_cfg_training *t = &e->cfg->training;

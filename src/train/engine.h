@@ -11,6 +11,7 @@ typedef struct lt_engine_opts {
     bool training;      /* gradients and moments */
     bool weights;       /* there must be weights to read (or lathe.init: random); false for plan */
     const lt_tap *tap;  /* may be NULL */
+    lt_watch watch;     /* its functions may be NULL */
     const char *folder; /* generate: the model folder, whatever the configuration says; else NULL */
 } lt_engine_opts;
 

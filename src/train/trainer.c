@@ -7,6 +7,7 @@
 #include "train/judge.h"
 #include "train/log_line.h"
 #include "train/metrics.h"
+#include "train/profile.h"
 #include "train/rate.h"
 #include "train/source.h"
 #include "train/start.h"
@@ -36,6 +37,7 @@ typedef struct trainer {
     lt_sampler *sampler;
     lt_loader *loader;
     lt_metrics *metrics;
+    lt_profile *profile; /* NULL: nothing is recorded */
     lt_watchdog *watchdog;
     lt_schedule schedule;
     lt_progress progress;
@@ -189,8 +191,10 @@ static lt_status say_start(trainer *t, const lt_forecast *ahead)
 
 static lt_status open_run(trainer *t, lt_forecast *ahead)
 {
-    const lt_engine_opts o = {.training = true, .weights = true};
+    lt_engine_opts o = {.training = true, .weights = true};
     LT_TRY(lt_engine_open(t->cfg, &o, t->log, &t->engine));
+    LT_TRY(lt_profile_open(t->cfg, 0, t->engine->device, t->log, &t->profile));
+    o.watch = lt_profile_watch(t->profile);
     t->n_micro = t->cfg->training.gradient_accumulation_steps;
     t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
     LT_TRY(take_tables(t));
@@ -237,6 +241,7 @@ static lt_status close_run(trainer *t, lt_status st)
         closed = lose_metrics(t);
     for (int64_t i = 0; t->kappa && i < t->n_micro; i++)
         lt_mem_free(t->kappa[i]);
+    lt_profile_close(t->profile);
     lt_engine_close(t->engine);
     return st != LT_OK ? lt_error_adopt(st, message) : closed;
 }
@@ -428,11 +433,38 @@ static lt_status end_all_steps(trainer *t)
     return LT_OK;
 }
 
+/* ---- recording ---- */
+
+// Behind the window's last step, or where the run ends before it.
+static lt_status write_profile(trainer *t)
+{
+    const int64_t first = t->began_at + t->cfg->tools.profile.static_param.start_step + 1;
+    if (!lt_profile_is_on(t->profile))
+        return LT_OK;
+    LT_TRY(end_all_steps(t));
+    LT_TRY(lt_exec_sync(t->engine->exec));
+    return lt_profile_write(t->profile, first, t->progress.iteration);
+}
+
+static lt_status start_profile(trainer *t)
+{
+    if (!lt_profile_begins(t->profile, t->progress.iteration - t->began_at))
+        return LT_OK;
+    LT_TRY(end_all_steps(t));
+    LT_TRY(lt_exec_sync(t->engine->exec));
+    lt_profile_start(t->profile);
+    return LT_OK;
+}
+
 // A device with queues works on a step while the host prepares the next one: its result is read a
 // step late.
 static lt_status one_step(trainer *t)
 {
+    t->data_failed = false;
+    LT_TRY(start_profile(t));
     LT_TRY(begin_step(t));
+    if (lt_profile_ends(t->profile, t->progress.iteration - t->began_at - 1))
+        return write_profile(t);
     if (!t->engine->device->queues)
         return end_all_steps(t);
     return lt_exec_in_flight(t->engine->exec) == LT_EXEC_AHEAD ? end_step(t) : LT_OK;
@@ -532,6 +564,7 @@ static lt_status loop(trainer *t)
         LT_TRY(after_step(t));
     }
     LT_TRY(end_all_steps(t));
+    LT_TRY(write_profile(t));
     t->out->stopped = t->progress.iteration < t->schedule.steps;
     return t->progress.iteration > t->began_at ? save(t) : LT_OK;
 }

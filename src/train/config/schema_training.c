@@ -203,10 +203,14 @@ const lt_record lt_schema_training = {"training", ROWS(training_fields), sizeof(
 #define AT(field) offsetof(lt_cfg_profile_static, field)
 static const lt_field static_fields[] = {
     {"level", LT_FIELD_TEXT, AT(level), "level1", .help = "of one accelerator's profiler"},
-    {"with_stack", LT_FIELD_BOOL, AT(with_stack), "false", .help = "record call stacks"},
-    {"with_memory", LT_FIELD_BOOL, AT(with_memory), "false", .help = "record memory"},
-    {"record_shapes", LT_FIELD_BOOL, AT(record_shapes), "false", .help = "record shapes"},
-    {"with_cpu", LT_FIELD_BOOL, AT(with_cpu), "false", .help = "record the host"},
+    {"with_stack", LT_FIELD_BOOL, AT(with_stack), "false", .support = LT_SUPPORT_HINT,
+     .help = "record call stacks"},
+    {"with_memory", LT_FIELD_BOOL, AT(with_memory), "false", .support = LT_SUPPORT_HINT,
+     .help = "record memory; `lathe plan` shows it"},
+    {"record_shapes", LT_FIELD_BOOL, AT(record_shapes), "false", .support = LT_SUPPORT_HINT,
+     .help = "record shapes: they always are"},
+    {"with_cpu", LT_FIELD_BOOL, AT(with_cpu), "false", .support = LT_SUPPORT_HINT,
+     .help = "record the host"},
     {"save_path", LT_FIELD_TEXT, AT(save_path), "./profiling", .help = "folder for traces"},
     {"start_step", LT_FIELD_INT, AT(start_step), "10", .range = &lt_range_at_least_0,
      .help = "first step, counted from 0"},
@@ -225,9 +229,7 @@ static const lt_record static_param = {"static_param", ROWS(static_fields),
 
 #define AT(field) offsetof(lt_cfg_profile, field)
 static const lt_field profile_fields[] = {
-    {"enable", LT_FIELD_BOOL, AT(enable), "false",
-     .refuse = {LT_WHEN_TRUE, .feature = "profiling", .instead = "set it to false"},
-     .help = "write a trace of some steps"},
+    {"enable", LT_FIELD_BOOL, AT(enable), "false", .help = "write a trace of some steps"},
     {"profile_type", LT_FIELD_TEXT, AT(profile_type), "static",
      .help = "static: a window of steps"},
     {"ranks", LT_FIELD_INTS, AT(ranks), "[0]", .help = "which ranks; [-1] is all"},
