@@ -6,7 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LEAST_MAJOR = 8 }; // of the compute capability: bf16 begins there
+enum {
+    LEAST_MAJOR = 8,            // of the compute capability: bf16 begins there
+    LIBRARIES_BYTES = 256 << 20 // what the libraries' kernels take when they are loaded
+};
 
 lt_status lt_cuda_check(cudaError_t error, const char *tried)
 {
@@ -290,7 +293,7 @@ static lt_status look_at(lt_device *d)
     }
     LT_TRY(lt_cuda_use(d)); // makes the context
     LT_TRY(lt_cuda_check(cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
-    d->memory_bytes = lt_max_i64((int64_t)left - LT_CUDA_WORKSPACE_BYTES, 0);
+    d->memory_bytes = lt_max_i64((int64_t)left - LT_CUDA_WORKSPACE_BYTES - LIBRARIES_BYTES, 0);
     (void)snprintf(d->description, sizeof d->description, "%.64s, %d SMs, %.1f GiB, compute %d.%d",
                    p.name, p.multiProcessorCount, (double)all / (1 << 30), p.major, p.minor);
     return LT_OK;
