@@ -29,6 +29,8 @@ static void convert_all(json_t *record, lt_arena *arena)
     a.observation_tag = "tool";
     a.tools = "tools";
     convert(&a, record, arena);
+    a.formatting = "multimodal_tool";
+    convert(&a, record, arena);
     a.formatting = "alpaca";
     a.prompt = "instruction";
     a.query = "input";

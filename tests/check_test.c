@@ -145,7 +145,42 @@ static void a_validation_file_is_checked_and_validated_on(void **state)
     assert_text_contains(train.out, "| validation steps: 3 |");
 }
 
+// BR-47: a model whose own template knows no thoughts, and a template that trains empty ones.
+static void a_template_that_the_checkpoint_does_not_know_is_warned_of(void **state)
+{
+    static const char warning[] = "the chat template of model knows no thoughts";
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    lt_place_write(*state, dir, "model/chat_template.jinja", "%s", "<|im_start|>{{ role }}");
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml",
+                                     "data.dataset_param.basic_parameters.template=qwen3_vl");
+    assert_exit(r, 0);
+    assert_text_contains(r.err, warning);
+    const lt_run_result plain = lt_lathe(*state, dir, "check", "train.yaml");
+    assert_null(strstr(plain.err, warning));
+    lt_place_write(*state, dir, "model/chat_template.jinja", "%s", "<think>{{ thought }}</think>");
+    const lt_run_result thinking =
+        lt_lathe(*state, dir, "check", "train.yaml",
+                 "data.dataset_param.basic_parameters.template=qwen3_vl");
+    assert_null(strstr(thinking.err, warning));
+}
+
+// Threads and batches ahead are settings, and no result depends on them.
+static void data_threads_change_no_result(void **state)
+{
+    const char *a = lt_place(*state, &(lt_place_opts){0}),
+               *b = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result one =
+        lt_lathe(*state, a, "train", "train.yaml", "lathe.data_threads=1", "lathe.data_ahead=1");
+    const lt_run_result five =
+        lt_lathe(*state, b, "train", "train.yaml", "lathe.data_threads=5", "lathe.data_ahead=9");
+    assert_exit(one, 0);
+    assert_exit(five, 0);
+    lt_run_same_steps(*state, lt_test_path(*state, a, "out"), lt_test_path(*state, b, "out"), 1, 6);
+}
+
 LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named),
              LT_TEST(scripts_get_one_json_object), LT_TEST(one_record_is_shown_with_its_labels),
              LT_TEST(training_skips_or_stops_as_asked),
-             LT_TEST(a_validation_file_is_checked_and_validated_on))
+             LT_TEST(a_validation_file_is_checked_and_validated_on),
+             LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),
+             LT_TEST(data_threads_change_no_result))

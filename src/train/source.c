@@ -3,6 +3,7 @@
 #include "train/source.h"
 
 #include "base/file.h"
+#include <string.h>
 
 enum { FILES_SHOWN = 4 };
 
@@ -80,6 +81,46 @@ static lt_status open_processor(lt_source *s, const char *dir, const lt_model *m
                        dir, (long long)s->processor.patch, (long long)s->processor.merge,
                        (long long)s->processor.temporal, (long long)v->patch, (long long)v->merge,
                        (long long)v->temporal_patch);
+    }
+    return LT_OK;
+}
+
+// Does the checkpoint's own chat template know thoughts? *known is false when it has none.
+static lt_status own_thoughts(lt_source *s, const char *dir, bool *known, bool *thinks)
+{
+    static const char *const files[] = {"chat_template.jinja", "chat_template.json",
+                                        "tokenizer_config.json"};
+    enum { MAX_TEMPLATE_BYTES = 1 << 24 };
+    *known = *thinks = false;
+    for (size_t i = 0; i < sizeof files / sizeof files[0] && !*known; i++) {
+        char *path = NULL;
+        lt_buf text = {0};
+        LT_TRY(lt_path_join(s->arena, dir, files[i], &path));
+        if (!lt_file_exists(path))
+            continue;
+        const lt_status st = lt_file_read(path, MAX_TEMPLATE_BYTES, &text);
+        if (st == LT_OK && text.len > 0) {
+            *known = lt_text_ends(path, "jinja") || strstr(text.data, "\"chat_template\"");
+            *thinks = strstr(text.data, "think>") != NULL;
+        }
+        lt_buf_deinit(&text);
+        LT_TRY(st);
+    }
+    return LT_OK;
+}
+
+static lt_status compare_templates(lt_source *s, const char *dir)
+{
+    bool known, thinks;
+    if (!s->chat->reasoning || s->cfg->lathe.empty_thought != LT_THOUGHT_AUTO)
+        return LT_OK;
+    LT_TRY(own_thoughts(s, dir, &known, &thinks));
+    if (known && !thinks) {
+        LT_WARN(s->log, "data",
+                "the template %s puts an empty thought before answers without one, but the chat "
+                "template of %s knows no thoughts: the model would learn to print <think>. Use "
+                "%s_nothink, or lathe.empty_thought: omit",
+                s->chat->name, dir, s->chat->name);
     }
     return LT_OK;
 }
@@ -230,6 +271,7 @@ static lt_status open_parts(lt_source *s, const lt_source_opts *opts, const lt_m
     LT_TRY(lt_tokenizer_open(dir, &s->tokenizer));
     LT_TRY(lt_template_find(s->section->basic_parameters.template_id, &s->chat));
     warn_of_settings(s);
+    LT_TRY(compare_templates(s, dir));
     set_collate(s, model);
     LT_TRY(open_processor(s, dir, model));
     s->collate.processor = s->processor;
@@ -302,6 +344,10 @@ lt_loader_opts lt_source_loader(lt_source *s)
     o.encode = lt_dataset_encode_row;
     o.encode_ctx = s->dataset;
     o.collate = s->collate;
+    if (s->cfg->lathe.data_threads > 0)
+        o.n_workers = (int)s->cfg->lathe.data_threads;
+    if (s->cfg->lathe.data_ahead > 0)
+        o.prefetch = s->cfg->lathe.data_ahead;
     return o;
 }
 

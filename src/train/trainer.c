@@ -100,7 +100,8 @@ static lt_status open_loader(trainer *t)
     LT_TRY(lt_sampler_create(&o, t->log, &t->sampler));
     lt_loader_opts l = lt_source_loader(t->source);
     l.max_held = t->n_micro;
-    l.prefetch = lt_max_i64(2, t->n_micro);
+    if (t->cfg->lathe.data_ahead == 0)
+        l.prefetch = lt_max_i64(2, t->n_micro);
     if (t->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP)
         l.n_rows = o.n_samples;
     l.log = t->log;

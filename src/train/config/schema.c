@@ -8,6 +8,7 @@
 
 const lt_range lt_range_at_least_0 = {0, HUGE_VAL, false, false, "0 or more"};
 const lt_range lt_range_at_least_1 = {1, HUGE_VAL, false, false, "1 or more"};
+const lt_range lt_range_up_to_256 = {0, 256, false, false, "from 0 to 256"};
 const lt_range lt_range_above_0 = {0, HUGE_VAL, true, false, "more than 0"};
 const lt_range lt_range_unit = {0, 1, false, false, "from 0 to 1"};
 const lt_range lt_range_unit_open_high = {0, 1, false, true, "from 0 to 1, 1 excluded"};

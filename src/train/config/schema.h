@@ -104,8 +104,8 @@ extern const lt_record lt_schema;
 extern const lt_record lt_schema_parallel, lt_schema_data, lt_schema_model, lt_schema_features,
     lt_schema_training, lt_schema_tools, lt_schema_lathe;
 
-extern const lt_range lt_range_at_least_0, lt_range_at_least_1, lt_range_above_0, lt_range_unit,
-    lt_range_unit_open_high, lt_range_unit_open_low;
+extern const lt_range lt_range_up_to_256, lt_range_at_least_0, lt_range_at_least_1,
+    lt_range_above_0, lt_range_unit, lt_range_unit_open_high, lt_range_unit_open_low;
 
 /** The field of this key in a record, NULL when there is none. */
 const lt_field *lt_schema_find(const lt_record *record, const char *key);

@@ -301,6 +301,11 @@ static const lt_field lathe_fields[] = {
     {"empty_thought", LT_FIELD_CHOICE, AT(empty_thought), "auto", .choices = empty_thoughts,
      .help = "the empty thought that templates with reasoning put before an answer without one: "
              "train, mask or omit it; auto as the template and enable_thinking say"},
+    {"data_threads", LT_FIELD_INT, AT(data_threads), "0", .range = &lt_range_up_to_256,
+     .help = "threads that prepare micro-batches; 0: two. Results do not depend on it"},
+    {"data_ahead", LT_FIELD_INT, AT(data_ahead), "0", .range = &lt_range_up_to_256,
+     .help = "micro-batches prepared ahead, which bounds the memory of data; 0: a step's, at least "
+             "two"},
 };
 #undef AT
 const lt_record lt_schema_lathe = {"lathe", ROWS(lathe_fields), sizeof(lt_cfg_lathe)};

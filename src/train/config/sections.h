@@ -378,6 +378,8 @@ typedef struct lt_cfg_lathe {
     int dtype;         /* lt_cfg_compute: overrides fsdp_plan.param_dtype */
     int on_bad_record; /* lt_cfg_bad_record */
     int empty_thought; /* lt_empty_thought */
+    /* 0: lathe's own choice. Threads that prepare micro-batches, and how many of these ahead */
+    int64_t data_threads, data_ahead;
 } lt_cfg_lathe;
 
 #ifdef __cplusplus
