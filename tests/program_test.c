@@ -41,6 +41,21 @@ static void help_and_mistakes_answer_at_once(void **state)
     assert_true(bad_s < 0.2);
 }
 
+static void devices_are_listed_and_a_missing_gpu_is_explained(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const char *const args[] = {"devices", NULL};
+    const lt_run_result list = lt_run(*state, dir, &(lt_run_opts){0}, args);
+    assert_exit(list, 0);
+    assert_text_contains(list.out, "cpu      ");
+    assert_text_contains(list.out, "lathe.device: auto is ");
+    if (!strstr(list.out, "auto is cpu"))
+        return; // there is a GPU
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "lathe.device=cuda");
+    assert_true(r.exit_code != 0);
+    assert_text_contains(r.err, "device cuda:0 was asked for, but ");
+}
+
 /* ---- the users' file ---- */
 
 static const char user_yaml[] = "tests/golden/yaml/qwen3vl_8B_config_v1.yaml";
@@ -216,7 +231,8 @@ static void a_model_says_what_it_was_taught(void **state)
     assert_text_contains(judged.out, "exact match 1 of 1 (100.0 %)");
 }
 
-LT_TEST_MAIN(LT_TEST(help_and_mistakes_answer_at_once), LT_TEST(the_users_file_is_refused_by_name),
-             LT_TEST(the_users_file_trains), LT_TEST(threads_do_not_change_a_bit),
-             LT_TEST(policies_and_units_do_not_change_a_bit),
+LT_TEST_MAIN(LT_TEST(help_and_mistakes_answer_at_once),
+             LT_TEST(devices_are_listed_and_a_missing_gpu_is_explained),
+             LT_TEST(the_users_file_is_refused_by_name), LT_TEST(the_users_file_trains),
+             LT_TEST(threads_do_not_change_a_bit), LT_TEST(policies_and_units_do_not_change_a_bit),
              LT_TEST(a_model_says_what_it_was_taught))

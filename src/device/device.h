@@ -75,6 +75,23 @@ LT_NODISCARD lt_status lt_ref_open(lt_device **out);
  * errors LT_ERR_UNSUPPORTED when built without CUDA, LT_ERR_DEVICE when there is no GPU (says why)
  */
 LT_NODISCARD lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out);
+
+enum { LT_MAX_GPUS = 16 };
+/** A GPU, before it is opened. */
+typedef struct lt_gpu {
+    int index; /* cuda:0, ... */
+    char name[64];
+    int major, minor, processors; /* compute capability; multiprocessors */
+    int64_t memory_bytes, left_bytes;
+    char why_not[160]; /* "": it can be used */
+} lt_gpu;
+typedef struct lt_gpu_list {
+    int n;
+    lt_gpu gpu[LT_MAX_GPUS];
+    char versions[80];  /* of driver and build; "" in a build without CUDA */
+    char why_none[256]; /* n is 0: why */
+} lt_gpu_list;
+lt_gpu_list lt_gpus(void);
 /** Accepts NULL. */
 void lt_device_close(lt_device *d);
 

@@ -3,6 +3,8 @@
 // sentence.
 #include "device/device.h"
 
+#include <stdio.h>
+
 lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out)
 {
     (void)pool, (void)out;
@@ -11,4 +13,13 @@ lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out)
         "device cuda:%d was asked for, but this lathe was built without CUDA: configure it with "
         "-DLATHE_CUDA=ON, or use the device cpu",
         index);
+}
+
+lt_gpu_list lt_gpus(void)
+{
+    lt_gpu_list list = {0};
+    (void)snprintf(list.why_none, sizeof list.why_none,
+                   "this lathe was built without CUDA; configure it with -DLATHE_CUDA=ON "
+                   "(cmake --preset cuda) to use one");
+    return list;
 }

@@ -21,6 +21,8 @@ static lt_status open_device(lt_engine *e)
         e->device->log = e->log;
     if (st == LT_OK || want == LT_CFG_DEVICE_CUDA)
         return st;
+    if (lt_gpus().n > 0)
+        LT_NOTE(e->log, "device", "the GPU is not used: %s", lt_error_message());
     lt_error_clear(); // auto: a machine without a GPU trains on its CPU
     return lt_cpu_open(e->pool, &e->device);
 }

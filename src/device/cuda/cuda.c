@@ -6,10 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum {
-    LEAST_MAJOR = 8,            // of the compute capability: bf16 begins there
-    LIBRARIES_BYTES = 256 << 20 // what the libraries' kernels take when they are loaded
-};
+enum { LIBRARIES_BYTES = 256 << 20 }; // what the libraries' kernels take when they are loaded
 
 lt_status lt_cuda_check(cudaError_t error, const char *tried)
 {
@@ -285,11 +282,11 @@ static lt_status look_at(lt_device *d)
     struct cudaDeviceProp p;
     size_t left = 0, all = 0;
     LT_TRY(lt_cuda_check(cudaGetDeviceProperties(&p, impl->index), "cudaGetDeviceProperties"));
-    if (p.major < LEAST_MAJOR) {
+    if (p.major < LT_CUDA_LEAST_MAJOR) {
         return LT_FAIL(
             LT_ERR_UNSUPPORTED,
             "device %s is an %s of compute capability %d.%d, and lathe needs %d.0 or later",
-            d->name, p.name, p.major, p.minor, LEAST_MAJOR);
+            d->name, p.name, p.major, p.minor, LT_CUDA_LEAST_MAJOR);
     }
     LT_TRY(lt_cuda_use(d)); // makes the context
     LT_TRY(lt_cuda_check(cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));

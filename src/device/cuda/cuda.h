@@ -21,6 +21,8 @@ extern "C" {
  */
 LT_NODISCARD lt_status lt_cuda_check(cudaError_t error, const char *tried);
 
+enum { LT_CUDA_LEAST_MAJOR = 8 }; /* of the compute capability: bf16 begins there */
+
 /** A queue of the device. */
 struct lt_stream {
     cudaStream_t queue;
