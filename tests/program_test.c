@@ -150,6 +150,15 @@ static void the_users_file_trains(void **state)
     assert_same_tensor(state, dir, "model.visual.blocks.1.attn.qkv.weight");
 }
 
+static void a_policy_that_is_none_is_refused_before_weights_are_read(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "lathe.policy=full:2");
+    assert_exit(r, 2);
+    assert_text_contains(r.err, "lathe.policy");
+    assert_text_contains(r.err, "\"full:2\" is not a policy");
+}
+
 /* ---- settings that only move work ---- */
 
 static const char *train_with(void **state, const char *const settings[2])
@@ -191,12 +200,13 @@ static void policies_and_units_do_not_change_a_bit(void **state)
         {"lathe.policy=keep", "training.seed=42"},
         {"lathe.policy=full", "training.seed=7"}, // the order of samples does not depend on it
         {"lathe.policy=lean", "model.skip_flash_attn_recompute=true"},
+        {"lathe.policy='full:1,lean'", "training.seed=8"},
         {"features.recompute=true",
          "features.recompute_plan.apply_modules=['model.visual.blocks.{*}']"},
         {"parallel.fsdp_plan.apply_modules=['model.language_model.layers.{*}', 'model.visual']",
          "parallel.fsdp_plan.num_to_forward_prefetch=2"}};
     const char *want = train_with(state, rows[0]);
-    for (int i = 1; i < 5; i++) {
+    for (int i = 1; i < 6; i++) {
         const char *dir = train_with(state, rows[i]);
         lt_run_same_steps(*state, lt_test_path(*state, dir, "out"),
                           lt_test_path(*state, want, "out"), 1, 6);
@@ -232,6 +242,7 @@ static void a_model_says_what_it_was_taught(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(help_and_mistakes_answer_at_once),
+             LT_TEST(a_policy_that_is_none_is_refused_before_weights_are_read),
              LT_TEST(devices_are_listed_and_a_missing_gpu_is_explained),
              LT_TEST(the_users_file_is_refused_by_name), LT_TEST(the_users_file_trains),
              LT_TEST(threads_do_not_change_a_bit), LT_TEST(policies_and_units_do_not_change_a_bit),

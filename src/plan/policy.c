@@ -39,6 +39,14 @@ static const char *read_item(const char *at, lt_policy *policy, int64_t *count)
     return *end == ',' ? end + 1 : NULL;
 }
 
+static lt_status refuse(const char *text)
+{
+    return LT_FAIL(LT_ERR_CONFIG,
+                   "\"%.80s\" is not a policy: it must be keep, lean or full, or a list from the "
+                   "first layer on whose last item has no number, like full:12,lean",
+                   text);
+}
+
 lt_status lt_policies_parse(const char *text, const lt_model *model, lt_policy *policy)
 {
     int32_t next = 0; // the first block that has none yet
@@ -46,12 +54,8 @@ lt_status lt_policies_parse(const char *text, const lt_model *model, lt_policy *
     int64_t count = 0;
     for (const char *at = text; count != LT_NONE;) {
         at = read_item(at, &now, &count);
-        if (!at) {
-            return LT_FAIL(LT_ERR_CONFIG,
-                           "%s is not a policy: it must be keep, lean or full, or a list from the "
-                           "first layer on whose last item has no number, like full:12,lean",
-                           text);
-        }
+        if (!at)
+            return refuse(text);
         for (int64_t left = count; left > 0 && next < model->n_blocks; next++) {
             policy[next] = now;
             left -= is_layer(&model->blocks[next]);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/pattern.h"
 #include "optim/lr_scale.h"
+#include "plan/policy.h"
 #include "train/weights.h"
 
 #include <string.h>
@@ -126,14 +127,11 @@ static lt_status choose_policies(lt_engine *e)
         e->policy[b] = LT_KEEP;
     if (!e->cfg)
         return LT_OK;
-    static const lt_policy forced[] = {[LT_CFG_POLICY_KEEP] = LT_KEEP,
-                                       [LT_CFG_POLICY_LEAN] = LT_LEAN,
-                                       [LT_CFG_POLICY_FULL] = LT_FULL};
-    const int policy = e->cfg->lathe.policy;
-    if (policy >= LT_CFG_POLICY_KEEP) {
-        for (int32_t b = 0; b < e->model->n_blocks; b++)
-            e->policy[b] = forced[policy];
-        return LT_OK;
+    if (e->cfg->lathe.policy) {
+        const lt_status st = lt_policies_parse(e->cfg->lathe.policy, e->model, e->policy);
+        if (st != LT_OK)
+            lt_error_note("%s: lathe.policy", lt_config_where(e->cfg, "lathe.policy").s);
+        return st;
     }
     if (!e->cfg->features.recompute)
         return LT_OK;

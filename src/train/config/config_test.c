@@ -167,6 +167,7 @@ static void what_the_reference_accepts_is_accepted(void **state)
         {8, "data.dataset_param.basic_parameters.dataset=[a.json, b.json]", NULL},
         {8, "lathe.device=cpu", NULL},
         {8, "lathe.policy=full", NULL},
+        {8, "lathe.policy='full:12,lean'", NULL},
     };
     check_rows(state, rows, sizeof rows / sizeof *rows);
 }

@@ -14,7 +14,6 @@ static const char *const ckpt_dtypes[] = {"fp16", "bf16", "fp32", NULL};
 static const char *const stack_kinds[] = {"python", "all", NULL};
 static const char *const gather_modes[] = {"on-demand", "all", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
-static const char *const policies[] = {"auto", "keep", "lean", "full", NULL};
 static const char *const inits[] = {"weights", "random", NULL};
 static const char *const computes[] = {"f32", "bf16", "fp32", NULL};
 static const char *const empty_thoughts[] = {"auto", "train", "mask", "omit",
@@ -283,11 +282,11 @@ static const lt_field lathe_fields[] = {
              "on it"},
     {"run_dir", LT_FIELD_TEXT, AT(run_dir), .flags = LT_FIELD_NULL,
      .help = "folder for metrics.jsonl and reports"},
-    {"policy", LT_FIELD_CHOICE, AT(policy), .flags = LT_FIELD_NULL, .choices = policies,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "keep lean full", .known = "auto",
-                .feature = "saved-value policy",
+    {"policy", LT_FIELD_TEXT, AT(policy), .flags = LT_FIELD_NULL,
+     .refuse = {LT_WHEN_KNOWN, .known = "auto", .feature = "saved-value policy",
                 .instead = "set it to keep, lean or full, or remove it"},
-     .help = "what blocks keep for backward; without it features.recompute decides"},
+     .help = "what blocks keep for backward: keep, lean, full, or a list over the decoder's layers "
+             "from the first on (full:12,lean); without it features.recompute decides"},
     {"memory_budget", LT_FIELD_BYTES, AT(memory_budget), .flags = LT_FIELD_NULL,
      .range = &lt_range_at_least_1, .help = "bytes that a run may plan for, such as 120GiB"},
     {"init", LT_FIELD_CHOICE, AT(init), "weights", .choices = inits,

@@ -70,13 +70,6 @@ typedef enum lt_cfg_device {
     LT_CFG_DEVICE_CPU,
     LT_CFG_DEVICE_CUDA
 } lt_cfg_device;
-typedef enum lt_cfg_policy {
-    LT_CFG_POLICY_NONE = -1, /* the switches of `features` rule */
-    LT_CFG_POLICY_AUTO,
-    LT_CFG_POLICY_KEEP,
-    LT_CFG_POLICY_LEAN,
-    LT_CFG_POLICY_FULL
-} lt_cfg_policy;
 typedef enum lt_cfg_init { LT_CFG_INIT_WEIGHTS, LT_CFG_INIT_RANDOM } lt_cfg_init;
 typedef enum lt_cfg_compute {
     LT_CFG_COMPUTE_NONE = -1,
@@ -371,7 +364,7 @@ typedef struct lt_cfg_lathe {
     int64_t threads; /* 0: the CPUs that the process may use */
     /* metrics.jsonl and the like; NULL: beside the checkpoints, or runs/NAME */
     const char *run_dir;
-    int policy;            /* lt_cfg_policy */
+    const char *policy;    /* NULL: the switches of `features` rule */
     int64_t memory_budget; /* bytes; LT_CFG_NONE: what the device has */
     int init;              /* lt_cfg_init */
     bool strict;
