@@ -307,6 +307,12 @@ static lt_status run_dtypes(bench *b)
                               b->o->dtype);
 }
 
+static void say(void *ctx, lt_log_level level, const char *area, const char *text)
+{
+    (void)ctx, (void)level;
+    (void)fprintf(stderr, "%s: %s\n", area, text);
+}
+
 static lt_status open_and_run(const bench_options *o)
 {
     bench b = {.o = o, .commit = bench_commit_of(LT_SOURCE_DIR), .size = bench_size_of(o->preset)};
@@ -322,8 +328,11 @@ static lt_status open_and_run(const bench_options *o)
         : strcmp(o->device, "cpu") == 0
             ? lt_cpu_open(b.pool, &b.device)
             : LT_FAIL(LT_ERR_CONFIG, "--device is %s; it must be cpu or cuda", o->device);
-    if (st == LT_OK)
+    const lt_log log = {.fn = say};
+    if (st == LT_OK) {
+        b.device->log = &log; // which kernels of the libraries serve
         st = run_dtypes(&b);
+    }
     lt_device_close(b.device);
     lt_pool_destroy(b.pool);
     return st;

@@ -70,9 +70,9 @@ typedef struct lt_refusal {
     lt_when when;
     int64_t limit;       /* LT_WHEN_ABOVE */
     const char *allowed; /* LT_WHEN_NOT_IN: words with blanks between them */
-    const char *
-        known; /* LT_WHEN_NOT_IN, LT_WHEN_KNOWN: words that are right and not built yet; others are unknown
-                          words */
+    /* LT_WHEN_NOT_IN, LT_WHEN_KNOWN: words that are right and not built yet; others are unknown
+       words, or fine */
+    const char *known;
     /* "activation offload": what is missing; for unknown words "model", "template" */
     const char *feature;
     const char *instead; /* "set it to false" */
