@@ -118,18 +118,46 @@ LT_INLINE vf v_widen(vh h)
     return (vf)(__builtin_convertvector(h, vu) << 16);
 }
 
+#if defined(LT_VEC_AVX512)
+/*
+ * The sixteen bits of a bf16 in the upper half, rounded to the nearest even; what is below is left.
+ */
+LT_INLINE __m512i v_round_up(__m512i u)
+{
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+}
+
+/* NaNs keep their upper half, with the bit that makes them quiet. */
+LT_INLINE __m512i v_keep_nan(__m512i rounded, vf x)
+{
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(rounded, nan, (__m512i)x, _mm512_set1_epi32(0x400000));
+}
+#endif
+
 /** To bf16, nearest even, bit for bit like lt_f32_to_bf16. */
 LT_INLINE vh v_narrow(vf x)
 {
+#if defined(LT_VEC_AVX512)
+    const __m512i rounded = v_keep_nan(v_round_up((__m512i)x), x);
+    return (vh)_mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+#else
     const vu u = (vu)x, rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16, quiet = (u >> 16) | 0x40U;
     const vu nan = (vu)(x != x);
     return __builtin_convertvector((nan & quiet) | (~nan & rounded), vh);
+#endif
 }
 
 /** Rounded to bf16 and back. */
 LT_INLINE vf v_round_bf16(vf x)
 {
+#if defined(LT_VEC_AVX512)
+    const __m512i rounded = v_keep_nan(v_round_up((__m512i)x), x);
+    return (vf)_mm512_and_si512(rounded, _mm512_set1_epi32(-0x10000));
+#else
     return v_widen(v_narrow(x));
+#endif
 }
 
 /* Elements i.. of an f32 or a bf16 array. `bf16` is a constant wherever these are inlined. */
