@@ -26,9 +26,13 @@ lt_attend_job lt_attend_job_of(const lt_op_args *a)
                        .bf16 = a->in[0]->dtype == LT_BF16,
                        .segments = lt_index(a->in[3]),
                        .n_segments = lt_n_elems(a->in[3]) - 1};
-    enum { ABOUT = 96 };
     j.scale = (float)(attr->scale > 0 ? attr->scale : 1.0 / sqrt((double)j.d));
-    j.queries = ABOUT / j.core->mr * j.core->mr;
+    // Packing and whatever is done once a row weigh more beside products on tiles.
+    enum { QUERIES = 96, KEYS = 128, GAP = 16 };
+    const int64_t more = j.core->kr > 1 ? 2 : 1;
+    j.queries = more * QUERIES / j.core->mr * j.core->mr;
+    j.keys = more * KEYS;
+    j.stride = j.keys + GAP;
     j.d_room = lt_round_up(j.d, j.core->nr);
     return j;
 }
@@ -117,8 +121,8 @@ void *lt_attend_panels(lt_attend_memory *m, const lt_attend_job *job, int64_t wi
 size_t lt_attend_bytes(const lt_attend_job *job, int64_t panels, int64_t tiles)
 {
     const lt_gemm_core *core = job->core;
-    const int64_t rows = lt_round_up(lt_max_i64(job->queries, LT_ATTEND_KEYS) + core->mr, core->nr);
-    const int64_t cols = lt_max_i64(lt_round_up(job->d_room, core->kr), LT_ATTEND_STRIDE);
+    const int64_t rows = lt_round_up(lt_max_i64(job->queries, job->keys) + core->mr, core->nr);
+    const int64_t cols = lt_max_i64(lt_round_up(job->d_room, core->kr), job->stride);
     return (size_t)(rows * cols) * ((size_t)panels * core->elem + (size_t)tiles * sizeof(float)) +
            (size_t)(panels + tiles) * ALIGN;
 }
@@ -180,7 +184,7 @@ typedef struct queries {
     char *q; // panels, one set a head
     size_t q_bytes;
     void *k, *v, *p;      // panels of a block of keys
-    float *scores;        // [queries, LT_ATTEND_STRIDE]
+    float *scores;        // [queries, j->stride]
     float *o, *top, *sum; // [group, queries, d_room], [group, queries]
 } queries;
 
@@ -190,10 +194,10 @@ static lt_status open_queries(const lt_attend_job *j, const lt_attend_task *t, q
     LT_TRY(lt_attend_memory_open(&s->memory, lt_attend_bytes(j, j->group + 3, j->group + 2)));
     s->q_bytes = (size_t)lt_gemm_panels(core, core->mr, j->queries, j->d) * core->elem;
     s->q = lt_attend_panels(&s->memory, j, core->mr, j->queries * j->group, j->d);
-    s->k = lt_attend_panels(&s->memory, j, core->nr, LT_ATTEND_KEYS, j->d);
-    s->v = lt_attend_panels(&s->memory, j, core->nr, j->d, LT_ATTEND_KEYS);
-    s->p = lt_attend_panels(&s->memory, j, core->mr, j->queries, LT_ATTEND_KEYS);
-    s->scores = lt_attend_floats(&s->memory, j->queries * LT_ATTEND_STRIDE);
+    s->k = lt_attend_panels(&s->memory, j, core->nr, j->keys, j->d);
+    s->v = lt_attend_panels(&s->memory, j, core->nr, j->d, j->keys);
+    s->p = lt_attend_panels(&s->memory, j, core->mr, j->queries, j->keys);
+    s->scores = lt_attend_floats(&s->memory, j->queries * j->stride);
     s->o = lt_attend_floats(&s->memory, j->group * j->queries * j->d_room);
     s->top = lt_attend_floats(&s->memory, j->group * j->queries);
     s->sum = lt_attend_floats(&s->memory, j->group * j->queries);
@@ -215,10 +219,10 @@ static void attend_keys(const lt_attend_job *j, const lt_attend_task *t, queries
     const int64_t first_seen = j->causal ? t->row - key + 1 : LT_ATTEND_ALL;
     float *o = s->o + g * j->queries * j->d_room;
     lt_attend_multiply(j, LT_ATTEND_SCORES, first_seen, t->n, n, j->d,
-                       s->q + (size_t)g * s->q_bytes, s->k, s->scores, LT_ATTEND_STRIDE);
+                       s->q + (size_t)g * s->q_bytes, s->k, s->scores, j->stride);
     for (int64_t i = 0; i < t->n; i++) {
         const int64_t seen = lt_min_i64(lt_max_i64(first_seen + i, 0), n), at = g * j->queries + i;
-        float *scores = s->scores + i * LT_ATTEND_STRIDE;
+        float *scores = s->scores + i * j->stride;
         if (seen == 0) {
             memset(scores, 0, (size_t)n * sizeof(float));
             continue;
@@ -227,7 +231,7 @@ static void attend_keys(const lt_attend_job *j, const lt_attend_task *t, queries
         if (shrink != 1.0F)
             j->rows->multiply(o + i * j->d_room, shrink, j->d_room);
     }
-    j->core->pack_a(s->p, s->scores, false, LT_ATTEND_STRIDE, true, t->n, n);
+    j->core->pack_a(s->p, s->scores, false, j->stride, true, t->n, n);
     lt_attend_multiply(j, LT_ATTEND_QUERIES, first_seen, t->n, j->d, n, s->p, s->v, o, j->d_room);
 }
 
@@ -252,8 +256,8 @@ static lt_status forward_block(const lt_attend_job *j, const lt_attend_task *t)
     queries s;
     LT_TRY(open_queries(j, t, &s));
     const int64_t end = j->causal ? t->row + t->n : t->end;
-    for (int64_t key = t->start; key < end; key += LT_ATTEND_KEYS) {
-        const int64_t n = lt_min_i64(LT_ATTEND_KEYS, end - key);
+    for (int64_t key = t->start; key < end; key += j->keys) {
+        const int64_t n = lt_min_i64(j->keys, end - key);
         lt_attend_pack_rows(j, s.k, true, j->a->in[1], j->kv_heads, t->kv_head, key, n);
         lt_attend_pack_columns(j, s.v, j->a->in[2], j->kv_heads, t->kv_head, key, n);
         for (int64_t g = 0; g < j->group; g++)

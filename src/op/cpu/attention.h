@@ -8,15 +8,14 @@
 #include "device/cpu/gemm_core.h"
 #include "op/cpu/run.h"
 
-enum { LT_ATTEND_KEYS = 128, LT_ATTEND_STRIDE = LT_ATTEND_KEYS + 16 };
-
 typedef struct lt_attend_job {
     const lt_op_args *a;
     const lt_gemm_core *core;
     const lt_row_kernels *rows;
     int64_t tokens, heads, kv_heads, group, d;
-    int64_t d_room;  /* d up to whole panels: row stride of sums of D columns */
-    int64_t queries; /* rows of a block of queries */
+    int64_t d_room;        /* d up to whole panels: row stride of sums of D columns */
+    int64_t queries, keys; /* rows of a block of queries, and of keys */
+    int64_t stride;        /* of a tile of scores: a block's keys, and a gap between cache sets */
     float scale;
     bool causal, bf16;
     const int32_t *segments;

@@ -19,7 +19,7 @@ typedef struct tiles {
     void *q_cols, *grad_cols;   // B: columns as lanes, queries as k
     void *k_cols;               // B: columns as lanes, keys as k
     void *p_panels, *ds_panels; // A
-    float *p, *ds;              // [queries, LT_ATTEND_STRIDE]
+    float *p, *ds;              // [queries, j->stride]
     float *sums[2];             // dk and dv [keys, d_room]; or dq [group, queries, d_room]
 } tiles;
 
@@ -30,16 +30,16 @@ static lt_status open_tiles(const lt_attend_job *j, int64_t n_heads, int64_t n_s
     s->head_bytes = (size_t)lt_gemm_panels(core, core->mr, j->queries, j->d) * core->elem;
     s->q = lt_attend_panels(&s->memory, j, core->mr, j->queries * n_heads, j->d);
     s->grad = lt_attend_panels(&s->memory, j, core->mr, j->queries * n_heads, j->d);
-    s->k = lt_attend_panels(&s->memory, j, core->nr, LT_ATTEND_KEYS, j->d);
-    s->v = lt_attend_panels(&s->memory, j, core->nr, LT_ATTEND_KEYS, j->d);
+    s->k = lt_attend_panels(&s->memory, j, core->nr, j->keys, j->d);
+    s->v = lt_attend_panels(&s->memory, j, core->nr, j->keys, j->d);
     s->q_cols = lt_attend_panels(&s->memory, j, core->nr, j->d, j->queries);
     s->grad_cols = lt_attend_panels(&s->memory, j, core->nr, j->d, j->queries);
-    s->k_cols = lt_attend_panels(&s->memory, j, core->nr, j->d, LT_ATTEND_KEYS);
-    s->p_panels = lt_attend_panels(&s->memory, j, core->mr, LT_ATTEND_KEYS, j->queries);
-    s->ds_panels = lt_attend_panels(&s->memory, j, core->mr, lt_max_i64(LT_ATTEND_KEYS, j->queries),
-                                    lt_max_i64(LT_ATTEND_KEYS, j->queries));
-    s->p = lt_attend_floats(&s->memory, j->queries * LT_ATTEND_STRIDE);
-    s->ds = lt_attend_floats(&s->memory, j->queries * LT_ATTEND_STRIDE);
+    s->k_cols = lt_attend_panels(&s->memory, j, core->nr, j->d, j->keys);
+    s->p_panels = lt_attend_panels(&s->memory, j, core->mr, j->keys, j->queries);
+    s->ds_panels = lt_attend_panels(&s->memory, j, core->mr, lt_max_i64(j->keys, j->queries),
+                                    lt_max_i64(j->keys, j->queries));
+    s->p = lt_attend_floats(&s->memory, j->queries * j->stride);
+    s->ds = lt_attend_floats(&s->memory, j->queries * j->stride);
     return LT_OK;
 }
 
@@ -57,18 +57,17 @@ static void make_scores(const lt_attend_job *j, tiles *s, const void *q, const v
 {
     const lt_op_args *a = j->a;
     const int64_t first_seen = j->causal ? query - key + 1 : LT_ATTEND_ALL;
-    lt_attend_multiply(j, LT_ATTEND_SCORES, first_seen, n_q, n_k, j->d, q, s->k, s->p,
-                       LT_ATTEND_STRIDE);
+    lt_attend_multiply(j, LT_ATTEND_SCORES, first_seen, n_q, n_k, j->d, q, s->k, s->p, j->stride);
     lt_attend_multiply(j, LT_ATTEND_SCORES, first_seen, n_q, n_k, j->d, grad, s->v, s->ds,
-                       LT_ATTEND_STRIDE);
+                       j->stride);
     for (int64_t i = 0; i < n_q; i++) {
         const int64_t at = ((query + i) * j->heads + head) * j->d;
         const float mean =
             (float)j->rows->dot(lt_at(a->dout[O], at), lt_at(a->out[O], at), j->bf16, j->d);
         const float lse = ((const float *)a->out[LSE]->data)[head * j->tokens + query + i];
         const int64_t seen = lt_min_i64(lt_max_i64(first_seen + i, 0), n_k);
-        j->rows->attend_grad(s->p + i * LT_ATTEND_STRIDE, s->ds + i * LT_ATTEND_STRIDE, j->scale,
-                             lse, mean, seen, n_k);
+        j->rows->attend_grad(s->p + i * j->stride, s->ds + i * j->stride, j->scale, lse, mean, seen,
+                             n_k);
     }
 }
 
@@ -94,15 +93,15 @@ static void add_to_keys(const lt_attend_job *j, const lt_attend_task *t, tiles *
     lt_attend_pack_columns(j, s->q_cols, a->in[Q], j->heads, head, query, n_q);
     lt_attend_pack_columns(j, s->grad_cols, a->dout[O], j->heads, head, query, n_q);
     make_scores(j, s, s->q, s->grad, head, query, n_q, t->row, t->n);
-    j->core->pack_a(s->p_panels, s->p, false, LT_ATTEND_STRIDE, false, t->n, n_q);
-    j->core->pack_a(s->ds_panels, s->ds, false, LT_ATTEND_STRIDE, false, t->n, n_q);
+    j->core->pack_a(s->p_panels, s->p, false, j->stride, false, t->n, n_q);
+    j->core->pack_a(s->ds_panels, s->ds, false, j->stride, false, t->n, n_q);
     lt_attend_multiply(j, LT_ATTEND_KEYS_OF, first_seen, t->n, j->d, n_q, s->ds_panels, s->q_cols,
                        s->sums[0], j->d_room);
     lt_attend_multiply(j, LT_ATTEND_KEYS_OF, first_seen, t->n, j->d, n_q, s->p_panels, s->grad_cols,
                        s->sums[1], j->d_room);
     if (!dq)
         return;
-    j->core->pack_a(s->ds_panels, s->ds, false, LT_ATTEND_STRIDE, true, n_q, t->n);
+    j->core->pack_a(s->ds_panels, s->ds, false, j->stride, true, n_q, t->n);
     lt_attend_multiply(j, LT_ATTEND_QUERIES, first_seen, n_q, j->d, t->n, s->ds_panels, s->k_cols,
                        dq, j->d_room);
 }
@@ -111,7 +110,7 @@ static void add_to_keys(const lt_attend_job *j, const lt_attend_task *t, tiles *
 static void sum_keys(const lt_attend_job *j, const lt_attend_task *t, tiles *s, float *dq,
                      int64_t dq_rows)
 {
-    const size_t bytes = (size_t)(LT_ATTEND_KEYS * j->d_room) * sizeof(float);
+    const size_t bytes = (size_t)(j->keys * j->d_room) * sizeof(float);
     memset(s->sums[0], 0, bytes);
     memset(s->sums[1], 0, bytes);
     lt_attend_pack_rows(j, s->k, true, j->a->in[K], j->kv_heads, t->kv_head, t->row, t->n);
@@ -134,7 +133,7 @@ static lt_status open_key_tiles(const lt_attend_job *j, tiles *s)
 {
     LT_TRY(open_tiles(j, 1, 2, s));
     for (int i = 0; i < 2; i++)
-        s->sums[i] = open_sums(j, s, lt_round_up(LT_ATTEND_KEYS, j->core->mr));
+        s->sums[i] = open_sums(j, s, lt_round_up(j->keys, j->core->mr));
     return LT_OK;
 }
 
@@ -163,10 +162,10 @@ static lt_status whole_segment(const lt_attend_job *j, const lt_attend_task *t)
     LT_TRY(lt_thread_scratch(LT_SCRATCH_SUMS, bytes, &memory));
     float *dq = memory;
     memset(dq, 0, bytes);
-    for (int64_t key = t->start; key < t->end; key += LT_ATTEND_KEYS) {
+    for (int64_t key = t->start; key < t->end; key += j->keys) {
         lt_attend_task keys = *t;
         keys.row = key;
-        keys.n = lt_min_i64(LT_ATTEND_KEYS, t->end - key);
+        keys.n = lt_min_i64(j->keys, t->end - key);
         sum_keys(j, &keys, &s, dq, rows);
     }
     for (int64_t g = 0; g < j->group; g++)
@@ -189,8 +188,8 @@ static lt_status query_block(const lt_attend_job *j, const lt_attend_task *t)
         lt_attend_pack_rows(j, s.grad + (size_t)g * s.head_bytes, false, a->dout[O], j->heads, head,
                             t->row, t->n);
     }
-    for (int64_t key = t->start; key < end; key += LT_ATTEND_KEYS) {
-        const int64_t n = lt_min_i64(LT_ATTEND_KEYS, end - key),
+    for (int64_t key = t->start; key < end; key += j->keys) {
+        const int64_t n = lt_min_i64(j->keys, end - key),
                       first_seen = j->causal ? t->row - key + 1 : LT_ATTEND_ALL;
         lt_attend_pack_rows(j, s.k, true, a->in[K], j->kv_heads, t->kv_head, key, n);
         lt_attend_pack_rows(j, s.v, true, a->in[V], j->kv_heads, t->kv_head, key, n);
@@ -198,7 +197,7 @@ static lt_status query_block(const lt_attend_job *j, const lt_attend_task *t)
         for (int64_t g = 0; g < j->group; g++) {
             make_scores(j, &s, s.q + (size_t)g * s.head_bytes, s.grad + (size_t)g * s.head_bytes,
                         t->kv_head * j->group + g, t->row, t->n, key, n);
-            j->core->pack_a(s.ds_panels, s.ds, false, LT_ATTEND_STRIDE, true, t->n, n);
+            j->core->pack_a(s.ds_panels, s.ds, false, j->stride, true, t->n, n);
             lt_attend_multiply(j, LT_ATTEND_QUERIES, first_seen, t->n, j->d, n, s.ds_panels,
                                s.k_cols, s.sums[0] + g * j->queries * j->d_room, j->d_room);
         }
@@ -255,6 +254,6 @@ lt_status lt_attention_bwd_cpu(const lt_op_args *a)
     if (a->din[Q] && whole_segments_pay(&job, &longest))
         return lt_attend_blocks(&job, longest, whole_segment);
     if (a->din[K] || a->din[V])
-        LT_TRY(lt_attend_blocks(&job, LT_ATTEND_KEYS, key_block));
+        LT_TRY(lt_attend_blocks(&job, job.keys, key_block));
     return a->din[Q] ? lt_attend_blocks(&job, job.queries, query_block) : LT_OK;
 }
