@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// golden_sequence FILE...: truncation, packing bins, permutations, sampler orders and rotary positions
-// against stored results of the reference. What a file holds is told from its keys.
+// golden_sequence FILE...: truncation, packing bins, permutations, sampler orders and rotary
+// positions against stored results of the reference. What a file holds is told from its keys.
 #include "base/file.h"
 #include "base/rng.h"
 #include "data/dataset/encode.h"

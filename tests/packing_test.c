@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing and streaming in whole runs: the loss of a packed row, and going on after a kill. That samples of a row
-// do not see each other is tests/no_leak_test.c.
+// Packing and streaming in whole runs: the loss of a packed row, and going on after a kill. That
+// samples of a row do not see each other is tests/no_leak_test.c.
 #include "tests/kit/run_kit.h"
 #include "tests/kit/run_place.h"
 #include <signal.h>

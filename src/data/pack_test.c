@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packer against golden/sequence/knapsack.json and in the whole: see also tests/golden_sequence.c.
+// The packer against golden/sequence/knapsack.json and in the whole: see also
+// tests/golden_sequence.c.
 #include "data/pack.h"
 
 #include "tests/kit/lt_test.h"

@@ -127,7 +127,8 @@ static void bad_records_stop_or_are_skipped_as_asked(void **state)
     tear_down(f);
 }
 
-// Twelve tokens each, in bins of 40 - 1: three a row. Groups of four records, the dropped one counted.
+// Twelve tokens each, in bins of 40 - 1: three a row. Groups of four records, the dropped one
+// counted.
 static void packed_rows_hold_what_fits_and_never_cross_groups(void **state)
 {
     fixture *f = set_up(state, GOOD GOOD NO_ANSWER GOOD GOOD GOOD GOOD GOOD GOOD);

@@ -15,6 +15,7 @@ enum {
     TILE_ROWS = 256,
     TILE_COLS = 1024,
     N_CACHED = 128, // products that a thread keeps ready
+    LEAST = 32, // columns and k: 2.6.3 refuses to execute some narrower bf16 products that it made
 };
 
 // What oneDNN 2 and 3 spell differently.
@@ -411,7 +412,8 @@ lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done)
 {
     call c = {.g = g, .rows_down = lt_ceil_div(g->m, TILE_ROWS)};
     *done = false;
-    if (g->k == 0 || !stay_single())
+    const int64_t last_cols = (g->n - 1) % TILE_COLS + 1;
+    if (g->k < LEAST || last_cols < LEAST || !stay_single())
         return LT_OK;
     LT_TRY(ask(g, done));
     if (!*done)
