@@ -6,26 +6,18 @@
 enum { PART = 1 << 16 }; /* elements that one thread converts at a time */
 
 // A piece of a part on its way. In a lane all of one array lies together: values, or high and low
-// halves one behind the other.
+// halves one behind the other. Without queues the state itself is within reach.
 typedef struct piece {
     lt_exec *e;
     lt_tensor t, low; /* low.data NULL: not split */
     int64_t first, n;
     lt_dtype as;
     unsigned char *host; /* the caller's, of `as` */
-    lt_lane *lane;
+    unsigned char *at;   /* values, or high halves, that the host can reach */
+    int16_t *low_at;
+    lt_lane *lane; /* NULL: `at` is the state */
     bool write;
 } piece;
-
-static uint16_t *high_of(const piece *p)
-{
-    return (uint16_t *)(void *)p->lane->memory;
-}
-
-static int16_t *low_of(const piece *p)
-{
-    return (int16_t *)(void *)p->lane->memory + LT_LANE_ELEMS;
-}
 
 static void convert_split(const piece *p, unsigned char *host, int64_t from, int64_t n)
 {
@@ -34,8 +26,8 @@ static void convert_split(const piece *p, unsigned char *host, int64_t from, int
     for (int64_t i = 0; i < n; i += FEW) {
         const int64_t few = lt_min_i64(FEW, n - i);
         unsigned char *at = host + (size_t)i * lt_dtype_bytes(p->as);
-        uint16_t *hi = high_of(p) + from + i;
-        int16_t *lo = low_of(p) + from + i;
+        uint16_t *hi = (uint16_t *)(void *)p->at + from + i;
+        int16_t *lo = p->low_at + from + i;
         if (p->write)
             lt_convert(value, LT_F32, at, p->as, few);
         for (int64_t k = 0; k < few; k++) {
@@ -55,13 +47,13 @@ static lt_status convert_part(void *ctx, int64_t i, int thread)
     const piece *p = ctx;
     const int64_t from = i * PART, n = lt_min_i64(PART, p->n - from);
     unsigned char *host = p->host + (size_t)from * lt_dtype_bytes(p->as),
-                  *lane = p->lane->memory + (size_t)from * lt_dtype_bytes(p->t.dtype);
+                  *at = p->at + (size_t)from * lt_dtype_bytes(p->t.dtype);
     if (p->low.data)
         convert_split(p, host, from, n);
     else if (p->write)
-        lt_convert(lane, p->t.dtype, host, p->as, n);
+        lt_convert(at, p->t.dtype, host, p->as, n);
     else
-        lt_convert(host, p->as, lane, p->t.dtype, n);
+        lt_convert(host, p->as, at, p->t.dtype, n);
     return LT_OK;
 }
 
@@ -84,15 +76,19 @@ static lt_status copy_array(const piece *p, const lt_tensor *t, void *lane)
 static lt_status copy(piece *p)
 {
     lt_exec *e = p->e;
-    LT_TRY(copy_array(p, &p->t, p->lane->memory));
+    if (!p->lane)
+        return LT_OK;
+    LT_TRY(copy_array(p, &p->t, p->at));
     if (p->low.data)
-        LT_TRY(copy_array(p, &p->low, low_of(p)));
+        LT_TRY(copy_array(p, &p->low, p->low_at));
     p->lane->in_use = true;
     return e->o.device->event_record(e->o.device, p->lane->done, e->stream[LT_QUEUE_COMPUTE]);
 }
 
 static lt_status wait_for(lt_exec *e, lt_lane *lane)
 {
+    if (!lane)
+        return LT_OK;
     if (lane->in_use)
         LT_TRY(e->o.device->event_sync(e->o.device, lane->done));
     lane->in_use = false;
@@ -102,7 +98,7 @@ static lt_status wait_for(lt_exec *e, lt_lane *lane)
 static lt_status open_lanes(lt_exec *e)
 {
     lt_device *d = e->o.device;
-    for (int i = 0; i < LT_N_LANES; i++) {
+    for (int i = 0; d->queues && i < LT_N_LANES; i++) {
         void *memory = e->lane[i].memory;
         if (!memory)
             LT_TRY(d->alloc_pinned(d, LT_LANE_BYTES, "pieces of the state", &memory));
@@ -131,7 +127,14 @@ static piece piece_at(const piece *all, int64_t i)
     p.first = all->first + from;
     p.n = lt_min_i64(LT_LANE_ELEMS, all->n - from);
     p.host = all->host + (size_t)from * lt_dtype_bytes(all->as);
-    p.lane = &all->e->lane[i % LT_N_LANES];
+    if (all->e->o.device->queues) {
+        p.lane = &all->e->lane[i % LT_N_LANES];
+        p.at = p.lane->memory;
+        p.low_at = (int16_t *)(void *)p.lane->memory + LT_LANE_ELEMS;
+    } else {
+        p.at = (unsigned char *)p.t.data + (size_t)p.first * lt_dtype_bytes(p.t.dtype);
+        p.low_at = p.low.data ? (int16_t *)p.low.data + p.first : NULL;
+    }
     return p;
 }
 

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = 1 << 18, MAX_LISTED = 5 };
+// Elements on the host at a time, and those of one thread.
+enum { PIECE = 1 << 22, PART = 1 << 16, MAX_LISTED = 5 };
 
 /* ---- reading ---- */
 
@@ -24,14 +25,35 @@ static lt_status find_tensor(lt_engine *e, const lt_param *p, const lt_st_tensor
     return lt_hf_need(hf, name, p->rank, p->dim, out);
 }
 
-static lt_status read_values(lt_engine *e, const lt_st_tensor *t, int32_t param, lt_state_part part,
-                             float *piece)
+// A piece of values on the host, made or looked at by all threads.
+typedef struct piece {
+    float *values;
+    int64_t first, n;
+    const lt_st_tensor *tensor; // to be read; NULL: drawn
+    const lt_param *param;
+    uint64_t seed;
+} piece;
+
+static lt_status fill_part(void *ctx, int64_t i, int thread)
 {
-    const int64_t n = e->model->params[param].n_elems;
+    (void)thread;
+    const piece *p = ctx;
+    const int64_t from = i * PART, n = lt_min_i64(PART, p->n - from);
+    if (p->tensor)
+        return lt_st_read(p->tensor, p->first + from, n, LT_F32, p->values + from);
+    lt_model_init_values(p->param, p->seed, p->first + from, n, p->values + from);
+    return LT_OK;
+}
+
+// All of a parameter's part, piece by piece. like: where its values come from.
+static lt_status fill(lt_engine *e, lt_state_part part, piece like)
+{
+    const int64_t n = like.param->n_elems;
     for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t len = lt_min_i64(PIECE, n - i);
-        LT_TRY(lt_st_read(t, i, len, LT_F32, piece));
-        LT_TRY(lt_exec_write(e->exec, param, part, i, len, LT_F32, piece));
+        like.first = i;
+        like.n = lt_min_i64(PIECE, n - i);
+        LT_TRY(lt_pool_run(e->pool, lt_ceil_div(like.n, PART), fill_part, &like));
+        LT_TRY(lt_exec_write(e->exec, like.param->id, part, i, like.n, LT_F32, like.values));
     }
     return LT_OK;
 }
@@ -64,16 +86,16 @@ static lt_status list_unused(lt_engine *e)
 
 lt_status lt_weights_load(lt_engine *e)
 {
-    void *piece = NULL;
-    LT_TRY(lt_mem_alloc(&piece, PIECE * sizeof(float), "a piece of a weight"));
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of a weight"));
     lt_status st = LT_OK;
     for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++) {
-        const lt_st_tensor *t = NULL;
-        st = find_tensor(e, &e->model->params[i], &t);
+        piece p = {.values = memory, .param = &e->model->params[i]};
+        st = find_tensor(e, p.param, &p.tensor);
         if (st == LT_OK && lt_exec_has(e->exec, i, LT_STATE_VALUE))
-            st = read_values(e, t, i, LT_STATE_VALUE, piece);
+            st = fill(e, LT_STATE_VALUE, p);
     }
-    lt_mem_free(piece);
+    lt_mem_free(memory);
     return st == LT_OK ? list_unused(e) : st;
 }
 
@@ -82,14 +104,10 @@ lt_status lt_weights_random(lt_engine *e, uint64_t seed)
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "random values"));
     lt_status st = LT_OK;
-    for (int32_t p = 0; st == LT_OK && p < e->model->n_params; p++) {
-        const int64_t n = e->model->params[p].n_elems;
-        for (int64_t i = 0; st == LT_OK && lt_exec_has(e->exec, p, LT_STATE_VALUE) && i < n;
-             i += PIECE) {
-            const int64_t len = lt_min_i64(PIECE, n - i);
-            lt_model_init_values(&e->model->params[p], seed, i, len, memory);
-            st = lt_exec_write(e->exec, p, LT_STATE_VALUE, i, len, LT_F32, memory);
-        }
+    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++) {
+        const piece p = {.values = memory, .param = &e->model->params[i], .seed = seed};
+        if (lt_exec_has(e->exec, i, LT_STATE_VALUE))
+            st = fill(e, LT_STATE_VALUE, p);
     }
     lt_mem_free(memory);
     return st;
@@ -119,8 +137,8 @@ lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
     *out = (lt_progress){0};
     if (!e->run || !e->run->state)
         return LT_OK;
-    void *piece = NULL;
-    LT_TRY(lt_mem_alloc(&piece, PIECE * sizeof(float), "a piece of the optimizer's state"));
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of the optimizer's state"));
     lt_status st = LT_OK;
     for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++) {
         const lt_param *p = &e->model->params[i];
@@ -133,10 +151,11 @@ lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
                 lt_error_note("the checkpoint was saved without the optimizer's state; "
                               "training.no_load_optim=true goes on from it with fresh moments");
             if (st == LT_OK)
-                st = read_values(e, t, i, state_rows[k].part, piece);
+                st =
+                    fill(e, state_rows[k].part, (piece){.values = memory, .param = p, .tensor = t});
         }
     }
-    lt_mem_free(piece);
+    lt_mem_free(memory);
     LT_TRY(st);
     LT_TRY(lt_progress_read(e->run, out));
     if (!optimizer)
@@ -211,27 +230,41 @@ static lt_status state_items(lt_engine *e, lt_arena *arena, lt_vec *items)
     return LT_OK;
 }
 
+static lt_status check_part(void *ctx, int64_t i, int thread)
+{
+    (void)thread;
+    const piece *p = ctx;
+    const int64_t from = i * PART, to = lt_min_i64(p->n, from + PART);
+    for (int64_t k = from; k < to; k++) {
+        if (!isfinite(p->values[k])) {
+            return LT_FAIL(LT_ERR_NUMERIC,
+                           "weight %s[%lld] is %g: nothing is saved over the last good checkpoint",
+                           p->param->name, (long long)(p->first + k), (double)p->values[k]);
+        }
+    }
+    return LT_OK;
+}
+
+static lt_status check_values(lt_engine *e, piece p)
+{
+    const int64_t n = p.param->n_elems;
+    for (int64_t i = 0; i < n; i += PIECE) {
+        p.first = i;
+        p.n = lt_min_i64(PIECE, n - i);
+        LT_TRY(lt_exec_read(e->exec, p.param->id, LT_STATE_VALUE, i, p.n, LT_F32, p.values));
+        LT_TRY(lt_pool_run(e->pool, lt_ceil_div(p.n, PART), check_part, &p));
+    }
+    return LT_OK;
+}
+
 static lt_status check_finite(lt_engine *e)
 {
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of a weight"));
-    const float *x = memory;
     lt_status st = LT_OK;
-    for (int32_t p = 0; st == LT_OK && p < e->model->n_params; p++) {
-        const int64_t n = e->model->params[p].n_elems;
-        for (int64_t i = 0; st == LT_OK && e->model->params[p].trainable && i < n; i += PIECE) {
-            const int64_t len = lt_min_i64(PIECE, n - i);
-            st = lt_exec_read(e->exec, p, LT_STATE_VALUE, i, len, LT_F32, memory);
-            for (int64_t k = 0; st == LT_OK && k < len; k++) {
-                if (!isfinite(x[k])) {
-                    st = LT_FAIL(
-                        LT_ERR_NUMERIC,
-                        "weight %s[%lld] is %g: nothing is saved over the last good checkpoint",
-                        e->model->params[p].name, (long long)(i + k), (double)x[k]);
-                }
-            }
-        }
-    }
+    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++)
+        if (e->model->params[i].trainable)
+            st = check_values(e, (piece){.values = memory, .param = &e->model->params[i]});
     lt_mem_free(memory);
     return st;
 }
