@@ -119,28 +119,41 @@ static lt_status warm_up(bench *b, bench_measured *m)
     return LT_OK;
 }
 
+// oneDNN's rate at this moment: a shared machine changes its own from one second to the next.
+static lt_status measure_beside(const bench *b, double *rate)
+{
+    enum { RUNS = 2 };
+    bench_rate now = {0};
+    if (!bench_on_gpu(b))
+        LT_TRY(bench_library_peak(b->dtype, lt_pool_threads(b->pool), peak_side(b), RUNS, &now));
+    *rate = now.wall;
+    return LT_OK;
+}
+
 static lt_status run_steps(bench *b, bench_measured *m)
 {
     double before[LT_N_ACTIONS];
     m->n_warm = bench_on_gpu(b) ? BENCH_MAX_WARM : 2;
     m->n = (int)b->o->iters;
     LT_TRY(warm_up(b, m));
+    m->peak = bench_peak_bytes();
+    m->peak_anon = bench_peak_anon_bytes(); // before the products beside the steps
     memcpy(before, lt_exec_seconds(b->exec), sizeof before);
     op_times_clear(&b->ops);
     m->host_s = 0.0;
     int number = m->n_warm + (int)lt_exec_in_flight(b->exec);
     for (int i = 0; i < m->n; i++) {
+        LT_TRY(measure_beside(b, &m->beside[i]));
         const double begin = lt_clock_now(), cpu = bench_cpu_seconds();
         LT_TRY(begin_step(b, m, ++number));
         m->seconds[i] = lt_clock_now() - begin;
         m->cpu[i] = bench_cpu_seconds() - cpu;
     }
+    LT_TRY(measure_beside(b, &m->beside[m->n]));
     m->host_s /= m->n;
     for (int k = 0; k < LT_N_ACTIONS; k++)
         m->by_action[k] = (lt_exec_seconds(b->exec)[k] - before[k]) / m->n;
     LT_TRY(end_all(b, m));
-    m->peak = bench_peak_bytes();
-    m->peak_anon = bench_peak_anon_bytes();
     return b->ops.status;
 }
 

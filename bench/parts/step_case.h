@@ -43,10 +43,11 @@ typedef struct bench_measured {
     bench_rate linear, library; /* of square products */
     bench_rate hot;             /* a GPU's, after a second of them */
     double seconds[BENCH_MAX_ITERS], cpu[BENCH_MAX_ITERS], loss[BENCH_MAX_WARM + BENCH_MAX_ITERS];
-    double by_action[LT_N_ACTIONS]; /* seconds of the measured steps */
-    double init_s, first_s;         /* making the weights; the first step */
-    double host_s;                  /* a measured step's work of the host, waits apart */
-    int n_warm, n, n_done;          /* steps: before, measured, ended so far */
+    double beside[BENCH_MAX_ITERS + 1]; /* FLOP/s of oneDNN's product before each step, and after */
+    double by_action[LT_N_ACTIONS];     /* seconds of the measured steps */
+    double init_s, first_s;             /* making the weights; the first step */
+    double host_s;                      /* a measured step's work of the host, waits apart */
+    int n_warm, n, n_done;              /* steps: before, measured, ended so far */
     int64_t peak, peak_anon, device_used;
     lt_exec_memory memory;
     lt_peak planned; /* what fills the step pool at its peak */

@@ -75,6 +75,29 @@ static void print_floor(const bench *b, double tok_s)
         printf(", \"floor_tok_s\": %.0f, \"floor_share\": %.4f", floor, tok_s / floor);
 }
 
+// The steps' rates, each over the mean of oneDNN's right before and right after it: their median.
+static double mfu_beside(const bench_measured *m, double flops)
+{
+    double share[BENCH_MAX_ITERS];
+    for (int i = 0; i < m->n; i++) {
+        const double rate = (m->beside[i] + m->beside[i + 1]) / 2.0;
+        share[i] = rate > 0.0 ? flops / m->seconds[i] / rate : 0.0;
+    }
+    qsort(share, (size_t)m->n, sizeof(double), by_value);
+    return share[m->n / 2];
+}
+
+static void print_beside(const bench *b, const bench_measured *m)
+{
+    const bench_shape shape = {b->o->seq, b->o->images, b->o->grid};
+    if (bench_on_gpu(b))
+        return;
+    printf(", \"onednn_beside_tflops\": [");
+    for (int i = 0; i <= m->n; i++)
+        printf("%s%.3f", i ? ", " : "", m->beside[i] / 1e12);
+    printf("], \"mfu_beside\": %.4f", mfu_beside(m, bench_flops(b->model, shape)));
+}
+
 static void print_rates(const bench *b, const bench_measured *m, double median, double by_cpu)
 {
     const bench_rate best = bench_rate_max(m->library, m->linear),
@@ -121,7 +144,7 @@ static void print_times(const bench *b, bench_measured *m)
     qsort(cpu, (size_t)m->n, sizeof(double), by_value);
     const double median = m->seconds[m->n / 2], p10 = m->seconds[m->n / 10],
                  p90 = m->seconds[m->n * 9 / 10], tok_s = (double)b->o->seq / median;
-    printf("\"ms\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"spread\": %.4f, \"best\": %.1f, "
+    printf(", \"ms\": %.1f, \"p10\": %.1f, \"p90\": %.1f, \"spread\": %.4f, \"best\": %.1f, "
            "\"cpu_ms\": %.1f, \"steps\": %d, \"tok_s\": %.0f",
            median * 1e3, p10 * 1e3, p90 * 1e3, (p90 - p10) / median, m->seconds[0] * 1e3,
            cpu[m->n / 2] * 1e3, m->n, tok_s);
@@ -137,10 +160,11 @@ void bench_step_print(const bench *b, bench_measured *m)
     printf("{\"case\": \"step\", \"mode\": \"%s\", \"size\": \"%s\", \"layers\": %lld, \"vdepth\": "
            "%lld, \"seq\": %lld, \"images\": %lld, "
            "\"grid\": %lld, \"recompute\": %s, \"policy\": \"%s\", \"chunk_loss\": true, "
-           "\"compile\": false, \"attn\": \"default\", ",
+           "\"compile\": false, \"attn\": \"default\"",
            f32 ? "fp32" : "bf16", b->size->name, (long long)b->model->config.text.layers,
            (long long)b->model->config.vision.depth, (long long)b->o->seq, (long long)b->o->images,
            (long long)b->o->grid, recompute ? "true" : "false", b->o->policy);
+    print_beside(b, m); // before print_times sorts the steps
     print_times(b, m);
     print_memory(b, m);
     printf(", \"device\": \"%s\", \"description\": \"%s\", \"matmul\": \"%s\", \"threads\": %d, "
