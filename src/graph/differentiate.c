@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reverse-mode differentiation of a block's graph: one backward kernel (or a few nodes) per forward
-// node, sum nodes where
-// several gradients meet, always in the same order.
+// node. Where several gradients meet, a kernel adds to what the one before it wrote, or a sum node
+// does, always in the same order.
 #include "graph/differentiate.h"
 
 lt_instr lt_instr_of(const lt_graph *g, int32_t node)
@@ -47,6 +47,7 @@ typedef struct gradients {
     lt_compiled *c;
     const lt_compile_opts *opts;
     lt_val *sum; /* [forward values] */
+    bool *own;   /* [forward values] that sum's memory holds nothing else, and a kernel made it */
     int64_t n;
 } gradients;
 
@@ -81,12 +82,15 @@ static lt_val gradient_value(gradients *g, lt_val v, lt_place place, int32_t ind
     return out;
 }
 
-static lt_status add_contribution(gradients *g, lt_val v, lt_val d)
+// own: a kernel writes d, for v alone.
+static lt_status add_contribution(gradients *g, lt_val v, lt_val d, bool own)
 {
     if (g->sum[v] == LT_NONE) {
         g->sum[v] = d;
+        g->own[v] = own;
         return LT_OK;
     }
+    g->own[v] = false;
     const int64_t from = g->c->graph.nodes.n;
     g->sum[v] = g->opts->helpers.add(g->b, g->sum[v], d);
     LT_TRY(lt_builder_status(g->b));
@@ -114,15 +118,35 @@ static lt_status by_nodes(gradients *g, int32_t node_number, const lt_val *dout)
                 "%s builds a parameter's gradient from nodes; it needs a backward kernel",
                 node.def->name);
         }
-        LT_TRY(add_contribution(g, node.in[i], din[i]));
+        LT_TRY(add_contribution(g, node.in[i], din[i], false));
     }
     return LT_OK;
+}
+
+// Where input i's gradient goes: on top of what another kernel has left for that value, if it can;
+// a sum node would read and write all of it again.
+static void place_gradient(gradients *g, lt_instr *x, int i)
+{
+    const lt_val v = x->in[i];
+    bool there = g->sum[v] != LT_NONE && g->own[v];
+    for (int k = 0; k < i; k++)
+        there = there && x->in[k] != v; // one kernel writes it once
+    for (int k = 0; k < LT_MAX_OUT; k++)
+        there = there && x->dout[k] != g->sum[v];
+    if (there) {
+        x->din[i] = g->sum[v];
+        x->add |= LT_IN(i);
+    } else {
+        x->din[i] = gradient_value(g, v, LT_PLACE_WORK, 0);
+    }
 }
 
 static lt_status by_kernel(gradients *g, int32_t node_number, const lt_val *dout)
 {
     lt_instr x = lt_instr_of(&g->c->graph, node_number);
     x.pass = LT_BACKWARD;
+    for (int i = 0; i < LT_MAX_OUT; i++)
+        x.dout[i] = dout[i];
     bool any = false;
     for (int i = 0; i < x.def->n_in; i++) {
         const lt_val v = x.in[i];
@@ -136,7 +160,7 @@ static lt_status by_kernel(gradients *g, int32_t node_number, const lt_val *dout
                 x.add |= LT_IN(i); // a second use inside this block
             g->c->grad_param[number] = true;
         } else {
-            x.din[i] = gradient_value(g, v, LT_PLACE_WORK, 0);
+            place_gradient(g, &x, i);
         }
         any = true;
     }
@@ -148,12 +172,11 @@ static lt_status by_kernel(gradients *g, int32_t node_number, const lt_val *dout
         kernel = kernel || x.def->backward[i] != NULL;
     if (!kernel)
         return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no gradient", x.def->name);
-    for (int i = 0; i < LT_MAX_OUT; i++)
-        x.dout[i] = dout[i];
     LT_TRY(lt_vec_push(&g->c->backward, &x));
     for (int i = 0; i < x.def->n_in; i++)
-        if (x.din[i] != LT_NONE && lt_value_at(&g->c->graph, x.in[i])->kind != LT_VALUE_PARAM)
-            LT_TRY(add_contribution(g, x.in[i], x.din[i]));
+        if (x.din[i] != LT_NONE && x.din[i] != g->sum[x.in[i]] &&
+            lt_value_at(&g->c->graph, x.in[i])->kind != LT_VALUE_PARAM)
+            LT_TRY(add_contribution(g, x.in[i], x.din[i], true));
     return LT_OK;
 }
 
@@ -214,7 +237,7 @@ static lt_status run(gradients *g)
             continue;
         const lt_val d = gradient_value(g, v, LT_PLACE_GRAD_OUT, i);
         LT_TRY(lt_builder_status(g->b));
-        LT_TRY(add_contribution(g, v, d));
+        LT_TRY(add_contribution(g, v, d, false));
     }
     for (int32_t i = c->n_forward - 1; i >= 0; i--)
         LT_TRY(one_node(g, i));
@@ -227,8 +250,10 @@ lt_status lt_differentiate(lt_builder *b, const lt_compile_opts *opts, lt_compil
     gradients g = {.b = b, .c = c, .opts = opts, .n = c->graph.values.n};
     LT_TRY(lt_slots_grow(c));
     void *sum = NULL;
-    LT_TRY(lt_mem_alloc(&sum, (size_t)g.n * sizeof(lt_val), "gradients of a block"));
+    LT_TRY(
+        lt_mem_alloc(&sum, (size_t)g.n * (sizeof(lt_val) + sizeof(bool)), "gradients of a block"));
     g.sum = sum;
+    g.own = (bool *)(g.sum + g.n);
     for (int64_t i = 0; i < g.n; i++)
         g.sum[i] = LT_NONE;
     b->backward = true;
