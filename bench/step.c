@@ -32,15 +32,33 @@ static lt_status measure_peak(bench *b, bench_measured *m)
     return LT_OK;
 }
 
-static lt_watch watch_of(const bench *b)
+static const double longest_launch_s = 100e-6; // what takes longer has waited
+
+static void watch_kernel(void *ctx, const lt_op_args *a, lt_pass pass, bool after)
 {
-    if (b->trace)
-        return lt_trace_watch(b->trace);
-    union {
-        const op_times *in;
-        void *out;
-    } ops = {.in = &b->ops};
-    return b->o->ops ? (lt_watch){.ctx = ops.out, .kernel = op_times_add} : (lt_watch){0};
+    bench *b = ctx;
+    bench_launches *l = &b->launches;
+    const lt_watch trace = b->trace ? lt_trace_watch(b->trace) : (lt_watch){0};
+    if (trace.kernel)
+        trace.kernel(trace.ctx, a, pass, after);
+    else if (b->o->ops)
+        op_times_add(&b->ops, a, pass, after);
+    const double now = lt_clock_now();
+    if (!after) {
+        l->begin_s = now;
+        return;
+    }
+    l->n++;
+    if (bench_on_gpu(b) && now - l->begin_s > longest_launch_s)
+        l->waited_s += now - l->begin_s;
+}
+
+static void watch_action(void *ctx, const lt_program *p, int32_t number, lt_stream *s, bool after)
+{
+    const bench *b = ctx;
+    const lt_watch trace = b->trace ? lt_trace_watch(b->trace) : (lt_watch){0};
+    if (trace.action)
+        trace.action(trace.ctx, p, number, s, after);
 }
 
 // A unit for each layer and for each table, as users write it in fsdp_plan.
@@ -74,7 +92,7 @@ static lt_status open_exec(bench *b)
         .forward_prefetch = 1,
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1.0},
         .update_early = true,
-        .watch = watch_of(b)};
+        .watch = {.ctx = b, .kernel = watch_kernel, .action = watch_action}};
     if (st == LT_OK)
         st = lt_exec_create(&opts, &b->exec);
     lt_mem_free(policies);
@@ -94,9 +112,10 @@ static lt_status end_step(bench *b, bench_measured *m)
 // A GPU works on a step while the host prepares the next one, as in training.
 static lt_status begin_step(bench *b, bench_measured *m, int number)
 {
-    const double begin = lt_clock_now(), waited = lt_exec_waited_s(b->exec);
+    const double begin = lt_clock_now(), waited = lt_exec_waited_s(b->exec) + b->launches.waited_s;
     LT_TRY(lt_exec_begin(b->exec, &b->batch.view, 1, number, 1e-5, NULL));
-    m->host_s += lt_clock_now() - begin - (lt_exec_waited_s(b->exec) - waited);
+    m->host_s +=
+        lt_clock_now() - begin - (lt_exec_waited_s(b->exec) + b->launches.waited_s - waited);
     const int64_t ahead = b->device->queues ? LT_EXEC_AHEAD : 1;
     return lt_exec_in_flight(b->exec) == ahead ? end_step(b, m) : LT_OK;
 }
@@ -141,6 +160,7 @@ static lt_status run_steps(bench *b, bench_measured *m)
     memcpy(before, lt_exec_seconds(b->exec), sizeof before);
     op_times_clear(&b->ops);
     m->host_s = 0.0;
+    b->launches = (bench_launches){0};
     int number = m->n_warm + (int)lt_exec_in_flight(b->exec);
     for (int i = 0; i < m->n; i++) {
         LT_TRY(measure_beside(b, &m->beside[i]));
@@ -151,6 +171,7 @@ static lt_status run_steps(bench *b, bench_measured *m)
     }
     LT_TRY(measure_beside(b, &m->beside[m->n]));
     m->host_s /= m->n;
+    m->launches = b->launches.n / m->n;
     for (int k = 0; k < LT_N_ACTIONS; k++)
         m->by_action[k] = (lt_exec_seconds(b->exec)[k] - before[k]) / m->n;
     LT_TRY(end_all(b, m));

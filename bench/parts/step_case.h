@@ -24,6 +24,14 @@ bool bench_step_parse(int argc, char **argv, bench_options *o, const char **wron
 /** The help; gives the exit code. */
 int bench_step_usage(const char *wrong);
 
+/**
+ * The host's time inside launches on a GPU. One that takes long has waited for room in the queue.
+ */
+typedef struct bench_launches {
+    double begin_s, waited_s;
+    int64_t n;
+} bench_launches;
+
 typedef struct bench {
     const bench_options *o;
     bench_commit commit; /* when the program started */
@@ -37,6 +45,7 @@ typedef struct bench {
     lt_dtype dtype;
     op_times ops;
     lt_trace *trace; /* NULL: nothing is recorded */
+    bench_launches launches;
 } bench;
 
 typedef struct bench_measured {
@@ -47,6 +56,7 @@ typedef struct bench_measured {
     double by_action[LT_N_ACTIONS];     /* seconds of the measured steps */
     double init_s, first_s;             /* making the weights; the first step */
     double host_s;                      /* a measured step's work of the host, waits apart */
+    int64_t launches;                   /* kernels of the op table in a step */
     int n_warm, n, n_done;              /* steps: before, measured, ended so far */
     int64_t peak, peak_anon, device_used;
     lt_exec_memory memory;
