@@ -3,6 +3,7 @@
 #include "tests/kit/run_kit.h"
 #include "tests/kit/run_place.h"
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #define RECORD(question, answer, images)                                                           \
@@ -178,9 +179,38 @@ static void data_threads_change_no_result(void **state)
     lt_run_same_steps(*state, lt_test_path(*state, a, "out"), lt_test_path(*state, b, "out"), 1, 6);
 }
 
+// A video as a list of pictures, beside records with images and with text alone.
+static void videos_of_pictures_are_trained(void **state)
+{
+    static const char records[] =
+        GOOD "{\"messages\": [{\"role\": \"user\", \"content\": \"<video>What moves, and "
+             "<image>what not?\"}, {\"role\": \"assistant\", \"content\": \"All.\"}], \"videos\": "
+             "[[\"f1.png\", \"f2.png\", \"f3.png\"]], \"images\": [\"p1.png\"]}\n";
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    for (int i = 1; i <= 3; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "pictures/f%d.png", i);
+        lt_place_png(*state, lt_test_path(*state, dir, name), 64, 48, i);
+    }
+    lt_test_write(lt_test_path(*state, dir, LT_PLACE_DATA), records, sizeof records - 1);
+    const lt_run_result check = lt_lathe(*state, dir, "check", "train.yaml",
+                                         "data.dataset_param.attr.videos=videos", "--show", "2");
+    assert_exit(check, 0);
+    assert_text_contains(check.out, "  video 1: pictures/f1.png, 4 frames; ");
+    assert_text_contains(check.out, "seconds 0.2 1.0\n"); // 0 and 1/2 s; 1 s and again 1 s
+    assert_text_contains(check.out, "  image 2: pictures/p1.png");
+    assert_text_contains(check.out, "<|vision_start|>|<|video_pad|>");
+    const lt_run_result r =
+        lt_lathe(*state, dir, "train", "train.yaml", "data.dataset_param.attr.videos=videos",
+                 "training.train_iters=2", "training.micro_batch_size=1",
+                 "training.gradient_accumulation_steps=2");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, " iteration        2/       2");
+}
+
 LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named),
              LT_TEST(scripts_get_one_json_object), LT_TEST(one_record_is_shown_with_its_labels),
              LT_TEST(training_skips_or_stops_as_asked),
              LT_TEST(a_validation_file_is_checked_and_validated_on),
              LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),
-             LT_TEST(data_threads_change_no_result))
+             LT_TEST(data_threads_change_no_result), LT_TEST(videos_of_pictures_are_trained))

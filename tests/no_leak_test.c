@@ -49,7 +49,7 @@ static lt_sample sample_of(void **state, const model *m, const char *picture, in
 {
     int32_t *ids = lt_test_take(*state, LENGTH * sizeof *ids);
     lt_media *media = lt_test_take(*state, sizeof *media);
-    *media = (lt_media){LT_MEDIA_IMAGE, picture, {1, 4, 4}};
+    *media = (lt_media){LT_MEDIA_IMAGE, picture, {1, 4, 4}, NULL};
     ids[0] = m->collate.vision.vision_start;
     for (int32_t i = 1; i < LENGTH; i++)
         ids[i] = i <= TOKENS ? m->collate.vision.image_pad : 3 + (i * 7 + seed) % 50;

@@ -27,6 +27,7 @@ lt_collate_opts lt_collate_opts_default(void)
                              .vision = {.image_pad = -1, .video_pad = -1, .vision_start = -1},
                              .processor = lt_image_processor_default(),
                              .budget = lt_image_budget_default(),
+                             .video = lt_video_opts_default(),
                              .pixel_dtype = LT_F32};
 }
 
@@ -263,8 +264,11 @@ static lt_status open_picture(const lt_media *m, const lt_collate_opts *o, void 
 {
     lt_image image = {0};
     lt_grid now;
-    if (m->kind == LT_MEDIA_VIDEO)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "video %s: videos aren't read", m->path);
+    if (m->kind == LT_MEDIA_VIDEO) {
+        if (m->clip == NULL)
+            return LT_FAIL(LT_ERR_UNSUPPORTED, "video %s: its frames are not known", m->path);
+        return lt_video_rows(&o->processor, &o->video, m, o->pixel_dtype, rows);
+    }
     LT_TRY(lt_image_load(m->path, &o->budget, &image));
     lt_status st = lt_image_grid_of_size(&o->processor, image.h, image.w, &now);
     if (st == LT_OK && !lt_grid_equal(now, m->grid)) {

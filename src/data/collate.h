@@ -6,6 +6,7 @@
 
 #include "data/image/image.h"
 #include "data/sample.h"
+#include "data/video/video.h"
 #include "data/vision_geometry.h"
 
 /** Fetch the patch rows of one medium into rows [t*h*w, row width], in opts.pixel_dtype. */
@@ -19,8 +20,9 @@ typedef struct lt_collate_opts {
     int64_t table_side; // G of the tower's position table; 0: no corners
     lt_image_processor processor; // patch, merge and temporal sizes, resize, normalisation
     lt_image_budget budget;       // what the grids were counted with
+    lt_video_opts video;          // and those of videos
     lt_dtype pixel_dtype;         // LT_F32 or LT_BF16
-    lt_pixels_fn pixels;          // NULL: pictures are opened from their paths, videos refused
+    lt_pixels_fn pixels;          // NULL: pictures and videos are opened from their paths
     void *pixels_ctx;
 } lt_collate_opts;
 lt_collate_opts lt_collate_opts_default(void);
@@ -62,7 +64,7 @@ int64_t lt_batch_bytes(const lt_batch *batch);
  * source   spec data-pipeline 10, 11; models 4, 5.1, 7.1
  * errors   all name file and record: LT_ERR_DATA when placeholders and grids don't match, an id or
  *          label is out of range, a sample is empty, a picture's size changed since it was encoded;
- *          LT_ERR_UNSUPPORTED for videos without opts->pixels; what lt_image_load gives
+ *          what lt_image_load and lt_video_rows give
  * threads  one per batch
  */
 LT_NODISCARD lt_status lt_batch_collate(lt_batch *batch, const lt_sample *samples, int64_t n,

@@ -42,7 +42,7 @@ static void put_media(draft *d, lt_media_kind kind, const char *path, lt_grid g)
         put(d, END, LT_IGNORE_LABEL);
         put(d, TEXT, LT_IGNORE_LABEL);
     }
-    d->media[d->s.n_media++] = (lt_media){kind, path, g};
+    d->media[d->s.n_media++] = (lt_media){kind, path, g, NULL};
 }
 
 static void put_answer(draft *d, int n)
@@ -227,7 +227,7 @@ static void samples_that_do_not_add_up_are_refused_by_record(void **state)
     d->labels[0] = 100;
     assert_fails(lt_batch_collate(b, samples, 2, &o), LT_ERR_DATA, "label 100");
     d->labels[0] = 5;
-    d->media[0] = (lt_media){LT_MEDIA_IMAGE, "x", {1, 4, 4}};
+    d->media[0] = (lt_media){LT_MEDIA_IMAGE, "x", {1, 4, 4}, NULL};
     samples[1].n_media = 1;
     assert_fails(lt_batch_collate(b, samples, 2, &o), LT_ERR_DATA,
                  "record 42: it has 1 pictures and videos, but placeholders for 0 only");

@@ -129,7 +129,7 @@ static lt_sample sample_of(void **state, const made *m, int n, lt_grid grid)
     int32_t *ids = lt_test_take(*state, (size_t)(n * each) * sizeof *ids);
     lt_media *media = lt_test_take(*state, (size_t)n * sizeof *media);
     for (int k = 0; k < n; k++) {
-        media[k] = (lt_media){LT_MEDIA_IMAGE, m->path, grid};
+        media[k] = (lt_media){LT_MEDIA_IMAGE, m->path, grid, NULL};
         for (int64_t i = 0; i < each; i++)
             ids[k * each + i] = i == 0 ? START : i == each - 1 ? END : PAD;
     }

@@ -8,10 +8,27 @@
 
 typedef enum lt_media_kind { LT_MEDIA_IMAGE, LT_MEDIA_VIDEO } lt_media_kind;
 
+/** A video as a record names it: a file, or its frames as pictures. */
+typedef struct lt_video_ref {
+    const char *path;          // of the file, or of the first frame
+    const char *const *frames; // [n_frames]; NULL: path is a video file
+    int64_t n_frames;
+} lt_video_ref;
+
+/** The frames that a video comes to, each as a picture or by its number in the file. */
+typedef struct lt_clip {
+    const char *const *files; // [n]; NULL: frames of the medium's file
+    const int64_t *numbers;   // [n] in that file, or in the list of pictures; never falling
+    const double *stamps;     // [grid.t] seconds of each temporal slice
+    int64_t n;                // a multiple of the temporal patch: the last one may stand again
+    int64_t h, w;             // of a frame within the pixel budget
+} lt_clip;
+
 typedef struct lt_media {
     lt_media_kind kind;
-    const char *path; // what is opened, and what messages show
-    lt_grid grid;     // as counted when the sample was encoded
+    const char *path;    // what is opened, and what messages show
+    lt_grid grid;        // as counted when the sample was encoded
+    const lt_clip *clip; // of a video that is read from files
 } lt_media;
 
 typedef struct lt_sample {

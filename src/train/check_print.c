@@ -250,11 +250,30 @@ static lt_status put_tokens(pen *p, const lt_sample *s)
     return lt_buf_text(p->out, "\n");
 }
 
+static lt_status put_video(const lt_collate_opts *c, const lt_media *m, int64_t number, lt_buf *out)
+{
+    LT_TRY(lt_buf_printf(out,
+                         "  video %lld: %s, %lld frames; budget %lld x %lld; model %lld x %lld; "
+                         "grid %lld x %lld x %lld, %lld tokens; seconds",
+                         (long long)number, m->path, (long long)m->clip->n, (long long)m->clip->w,
+                         (long long)m->clip->h, (long long)(m->grid.w * c->processor.patch),
+                         (long long)(m->grid.h * c->processor.patch), (long long)m->grid.t,
+                         (long long)m->grid.h, (long long)m->grid.w,
+                         (long long)lt_grid_tokens(m->grid, c->processor.merge)));
+    for (int64_t t = 0; t < m->grid.t; t++)
+        LT_TRY(lt_buf_printf(out, " %.1f", m->clip->stamps[t]));
+    return lt_buf_text(out, "\n");
+}
+
 static lt_status put_images(const lt_source *source, const lt_sample *s, lt_buf *out)
 {
     const lt_collate_opts *c = lt_source_collate(source);
     for (int64_t i = 0; i < s->n_media; i++) {
         const lt_media *m = &s->media[i];
+        if (m->kind == LT_MEDIA_VIDEO) {
+            LT_TRY(put_video(c, m, i + 1, out));
+            continue;
+        }
         lt_image_info info;
         int64_t h = 0, w = 0;
         LT_TRY(lt_image_probe(m->path, &info));

@@ -32,6 +32,12 @@ static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
     return st;
 }
 
+static lt_status clip_of(void *ctx, const lt_video_ref *video, lt_arena *arena, lt_media *out)
+{
+    const lt_source *s = ctx;
+    return lt_video_describe(&s->processor, &s->collate.video, video, arena, out);
+}
+
 static lt_attr attr_of(const lt_cfg_attr *a)
 {
     return (lt_attr){.formatting = a->formatting,
@@ -138,6 +144,11 @@ static void set_collate(lt_source *s, const lt_model *model)
     c->budget.max_pixels = p->image_max_pixels;
     c->budget.min_pixels = p->image_min_pixels;
     c->budget.filter = s->chat->nearest_budget ? LT_IMAGE_NEAREST : LT_IMAGE_BICUBIC;
+    c->video.budget.max_pixels = p->video_max_pixels;
+    c->video.budget.min_pixels = p->video_min_pixels;
+    c->video.fps = p->video_fps;
+    c->video.max_frames = p->video_maxlen;
+    c->video.reference_times = s->cfg->lathe.video_times == LT_CFG_TIMES_REFERENCE;
     c->pixel_dtype = LT_F32;
 }
 
@@ -158,6 +169,7 @@ static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
     o.refuse_cut_images = true;
     o.media_dir = b->dataset_dir;
     o.grid_of = grid_of;
+    o.clip_of = clip_of;
     o.grid_ctx = s;
     return o;
 }
@@ -275,6 +287,7 @@ static lt_status open_parts(lt_source *s, const lt_source_opts *opts, const lt_m
     set_collate(s, model);
     LT_TRY(open_processor(s, dir, model));
     s->collate.processor = s->processor;
+    LT_TRY(lt_video_limits_open(dir, &s->collate.video));
     LT_TRY(open_dataset(s, opts, model, pool));
     return check_ids(s, model);
 }

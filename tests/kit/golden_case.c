@@ -107,7 +107,8 @@ static lt_status take_medium(reader *r, bool video, int64_t *tokens)
     LT_TRY(read_ints(r, video ? "in.video_grid_thw" : "in.image_grid_thw", *number * 3, 3, grid));
     const lt_media m = {video ? LT_MEDIA_VIDEO : LT_MEDIA_IMAGE,
                         lt_st_path(r->c->file),
-                        {grid[0], grid[1], grid[2]}};
+                        {grid[0], grid[1], grid[2]},
+                        NULL};
     LT_TRY(lt_vec_push(&r->media, &m));
     LT_TRY(lt_vec_push(&r->first_row, row));
     *number += 1;

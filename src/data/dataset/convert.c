@@ -226,36 +226,92 @@ lt_status lt_read_system(const lt_converter *c, const json_t *list, bool strip, 
     return LT_OK;
 }
 
-// A list of paths; a plain string is a list of one.
-static lt_status read_paths(const lt_converter *c, const char *column, unsigned bit,
-                            const char ***paths, int64_t *n)
+// A path of a column, copied.
+static lt_status read_path(const lt_converter *c, const char *column, const json_t *path,
+                           size_t place, const char **out)
 {
-    const json_t *value = lt_column(c, column, bit);
-    if (!value)
+    lt_span text;
+    if (!json_is_string(path))
+        return LT_FAIL(LT_ERR_DATA, "\"%s\" has %s in its place %zu; a path is expected", column,
+                       lt_json_kind(path), place + 1);
+    LT_TRY(lt_keep_text(c, path, &text));
+    if (text.len == 0 || strlen(text.s) != text.len)
+        return LT_FAIL(LT_ERR_DATA, "\"%s\" has an empty or broken path in its place %zu", column,
+                       place + 1);
+    *out = text.s;
+    return LT_OK;
+}
+
+// The column as a list; a plain string is a list of one.
+static lt_status media_list(const lt_converter *c, const char *column, unsigned bit,
+                            const json_t **value, size_t *n)
+{
+    *value = lt_column(c, column, bit);
+    *n = 0;
+    if (!*value)
         return LT_OK;
-    if (!json_is_string(value) && !json_is_array(value))
+    if (!json_is_string(*value) && !json_is_array(*value))
         return LT_FAIL(LT_ERR_DATA, "\"%s\" is %s; a list of paths is expected", column,
-                       lt_json_kind(value));
-    const size_t count = json_is_string(value) ? 1 : json_array_size(value);
-    if (count > MAX_MEDIA)
-        return LT_FAIL(LT_ERR_DATA, "\"%s\" lists %zu paths, more than %d", column, count,
-                       MAX_MEDIA);
+                       lt_json_kind(*value));
+    *n = json_is_string(*value) ? 1 : json_array_size(*value);
+    if (*n > MAX_MEDIA)
+        return LT_FAIL(LT_ERR_DATA, "\"%s\" lists %zu paths, more than %d", column, *n, MAX_MEDIA);
+    return LT_OK;
+}
+
+static const json_t *item(const json_t *list, size_t i)
+{
+    return json_is_array(list) ? json_array_get(list, i) : list;
+}
+
+static lt_status read_images(const lt_converter *c)
+{
+    const json_t *list;
+    size_t n;
     void *memory = NULL;
-    LT_TRY(lt_arena_take(c->arena, count * sizeof(char *), &memory));
-    *paths = memory;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *path = json_is_string(value) ? value : json_array_get(value, i);
-        lt_span text;
-        if (!json_is_string(path))
-            return LT_FAIL(LT_ERR_DATA, "\"%s\" has %s in its place %zu; a path is expected",
-                           column, lt_json_kind(path), i + 1);
-        LT_TRY(lt_keep_text(c, path, &text));
-        if (text.len == 0 || strlen(text.s) != text.len)
-            return LT_FAIL(LT_ERR_DATA, "\"%s\" has an empty or broken path in its place %zu",
-                           column, i + 1);
-        (*paths)[i] = text.s;
+    LT_TRY(media_list(c, c->attr->images, LT_SEEN_IMAGES, &list, &n));
+    LT_TRY(lt_arena_take(c->arena, n * sizeof(char *), &memory));
+    c->out->images = memory;
+    for (size_t i = 0; i < n; i++)
+        LT_TRY(read_path(c, c->attr->images, item(list, i), i, &c->out->images[i]));
+    c->out->n_images = (int64_t)n;
+    return LT_OK;
+}
+
+// A video's frames as pictures.
+static lt_status read_frames(const lt_converter *c, const json_t *list, size_t place,
+                             lt_video_ref *out)
+{
+    const size_t n = json_array_size(list);
+    void *memory = NULL;
+    if (n == 0 || n > MAX_MEDIA)
+        return LT_FAIL(LT_ERR_DATA, "\"%s\" has %zu frames in its place %zu; 1 to %d are the rule",
+                       c->attr->videos, n, place + 1, MAX_MEDIA);
+    LT_TRY(lt_arena_take(c->arena, n * sizeof(char *), &memory));
+    const char **frames = memory;
+    for (size_t i = 0; i < n; i++)
+        LT_TRY(read_path(c, c->attr->videos, json_array_get(list, i), place, &frames[i]));
+    *out = (lt_video_ref){.path = frames[0], .frames = frames, .n_frames = (int64_t)n};
+    return LT_OK;
+}
+
+// Files, or lists of frames; a plain string is one file.
+static lt_status read_videos(const lt_converter *c)
+{
+    const json_t *list;
+    size_t n;
+    void *memory = NULL;
+    LT_TRY(media_list(c, c->attr->videos, LT_SEEN_VIDEOS, &list, &n));
+    LT_TRY(lt_arena_take(c->arena, n * sizeof(lt_video_ref), &memory));
+    c->out->videos = memory;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *video = item(list, i);
+        if (json_is_array(video))
+            LT_TRY(read_frames(c, video, i, &c->out->videos[i]));
+        else
+            LT_TRY(read_path(c, c->attr->videos, video, i, &c->out->videos[i].path));
     }
-    *n = (int64_t)count;
+    c->out->n_videos = (int64_t)n;
     return LT_OK;
 }
 
@@ -281,8 +337,8 @@ lt_status lt_convert_record(const lt_attr *attr, json_t *record, lt_arena *arena
     if (!json_is_object(record))
         return LT_FAIL(LT_ERR_DATA, "the record is %s; an object is expected",
                        lt_json_kind(record));
-    LT_TRY(read_paths(&c, attr->images, LT_SEEN_IMAGES, &out->images, &out->n_images));
-    LT_TRY(read_paths(&c, attr->videos, LT_SEEN_VIDEOS, &out->videos, &out->n_videos));
+    LT_TRY(read_images(&c));
+    LT_TRY(read_videos(&c));
     LT_TRY(f->convert(&c));
     out->unread_images = unread_images(attr, record);
     if (!out->dropped && out->n_turns == 0)

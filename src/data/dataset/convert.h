@@ -48,7 +48,7 @@ typedef struct lt_conversation {
     lt_span system;
     lt_span tools[LT_N_TOOLS_FORMS]; /* schemas joined by newlines, in each form */
     const char **images;
-    const char **videos;
+    lt_video_ref *videos;
     int64_t n_images, n_videos;
     const char *unread_images; /* what may be the images' column when attr.images is NULL */
     unsigned seen;

@@ -23,7 +23,7 @@ typedef struct encoding {
     const lt_encoder *e;
     const lt_conversation *c;
     lt_arena *arena;
-    lt_media *images;
+    lt_media *images, *videos;
     lt_vec ids, places, pairs; // int32_t, lt_media_place, pair
 } encoding;
 
@@ -112,53 +112,75 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
+static lt_status check_tags(const lt_conversation *c, const char *tag, const char *kind, int64_t n,
+                            const char *unread)
+{
+    const int64_t tags = count_tags(c, tag);
+    if (tags == n)
+        return LT_OK;
+    return LT_FAIL(LT_ERR_DATA,
+                   "its turns hold %lld %s tag%s, but %lld %s%s belong%s to it: each %s needs one "
+                   "tag in the text, in their order%s%s",
+                   (long long)tags, tag, plural(tags), (long long)n, kind, plural(n),
+                   n == 1 ? "s" : "", kind,
+                   unread ? "; attr.images is not set, so it doesn't read the column " : "",
+                   unread ? unread : "");
+}
+
 static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
 {
     const lt_renderer_opts *o = &e->opts.render;
-    if (c->n_videos > 0) {
-        return LT_FAIL(LT_ERR_UNSUPPORTED,
-                       "the record has %lld video%s: videos are not supported yet",
-                       (long long)c->n_videos, plural(c->n_videos));
-    }
+    const int64_t n = c->n_images + c->n_videos;
     if (o->chat->media == LT_PLUGIN_NONE) {
-        if (c->n_images > 0) {
+        if (n > 0) {
             return LT_FAIL(LT_ERR_DATA,
                            "the record has %lld image%s, but the template %s takes none",
-                           (long long)c->n_images, plural(c->n_images), o->chat->name);
+                           (long long)n, plural(n), o->chat->name);
         }
         return LT_OK;
     }
-    const int64_t tags = count_tags(c, o->image_tag), videos = count_tags(c, o->video_tag);
-    if (tags != c->n_images) {
-        return LT_FAIL(LT_ERR_DATA,
-                       "its turns hold %lld %s tag%s, but %lld image%s belong%s to it: each image "
-                       "needs one tag in "
-                       "the text, in their order%s%s",
-                       (long long)tags, o->image_tag, plural(tags), (long long)c->n_images,
-                       plural(c->n_images), c->n_images == 1 ? "s" : "",
-                       c->unread_images ? "; attr.images is not set, so it doesn't read the column "
-                                        : "",
-                       c->unread_images ? c->unread_images : "");
+    LT_TRY(check_tags(c, o->image_tag, "image", c->n_images, c->unread_images));
+    return check_tags(c, o->video_tag, "video", c->n_videos, NULL);
+}
+
+// Where a file of a medium lies; *path is what the record says.
+static lt_status find_file(const lt_encoder *e, const char *kind, int64_t i, lt_arena *arena,
+                           const char **path)
+{
+    const char *dir = e->opts.media_dir, *given = *path;
+    const bool in = dir && dir[0];
+    bool found = false;
+    LT_TRY(lt_media_path(dir, given, arena, path, &found));
+    if (!found) {
+        return LT_FAIL(
+            LT_ERR_NOT_FOUND, "%s %lld, %s, is not there%s%s%s: mend its path, or set dataset_dir",
+            kind, (long long)i + 1, given, in ? " (nor in " : "", in ? dir : "", in ? ")" : "");
     }
-    if (videos > 0)
-        return LT_FAIL(LT_ERR_DATA, "its turns hold %lld %s tag%s, but no video belongs to it",
-                       (long long)videos, o->video_tag, plural(videos));
     return LT_OK;
 }
 
 static lt_status find_image(const lt_encoder *e, const lt_conversation *c, int64_t i,
                             lt_arena *arena, const char **path)
 {
-    bool found = false;
-    LT_TRY(lt_media_path(e->opts.media_dir, c->images[i], arena, path, &found));
-    if (!found) {
-        return LT_FAIL(LT_ERR_NOT_FOUND,
-                       "image %lld, %s, is not there%s%s%s: mend its path, or set dataset_dir",
-                       (long long)i + 1, c->images[i],
-                       e->opts.media_dir && e->opts.media_dir[0] ? " (nor in " : "",
-                       e->opts.media_dir ? e->opts.media_dir : "",
-                       e->opts.media_dir && e->opts.media_dir[0] ? ")" : "");
+    *path = c->images[i];
+    return find_file(e, "image", i, arena, path);
+}
+
+static lt_status find_video(const lt_encoder *e, const lt_conversation *c, int64_t i,
+                            lt_arena *arena, lt_video_ref *out)
+{
+    void *memory = NULL;
+    *out = c->videos[i];
+    if (!out->frames)
+        return find_file(e, "video", i, arena, &out->path);
+    LT_TRY(lt_arena_take(arena, (size_t)out->n_frames * sizeof(char *), &memory));
+    const char **frames = memory;
+    for (int64_t k = 0; k < out->n_frames; k++) {
+        frames[k] = out->frames[k];
+        LT_TRY(find_file(e, "a frame of video", i, arena, &frames[k]));
     }
+    out->frames = frames;
+    out->path = frames[0];
     return LT_OK;
 }
 
@@ -183,9 +205,24 @@ lt_status lt_encode_check(const lt_encoder *e, const lt_conversation *c, lt_reco
         const char *path;
         st = find_image(e, c, i, arena, &path);
     }
+    for (int64_t i = 0; i < c->n_videos && st == LT_OK; i++) {
+        lt_video_ref video;
+        st = find_video(e, c, i, arena, &video);
+    }
     if (st != LT_OK)
         lt_record_note(place);
     return st;
+}
+
+static lt_status check_grid(const encoding *s, const lt_media *m)
+{
+    const int64_t merge = s->e->opts.render.merge;
+    if (m->grid.t < 1 || m->grid.h < merge || m->grid.w < merge ||
+        lt_grid_tokens(m->grid, merge) > INT32_MAX / 2) {
+        return LT_FAIL(LT_ERR_SHAPE, "%s: a grid of %lld x %lld x %lld patches cannot be", m->path,
+                       (long long)m->grid.t, (long long)m->grid.h, (long long)m->grid.w);
+    }
+    return LT_OK;
 }
 
 static lt_status count_images(encoding *s)
@@ -202,13 +239,25 @@ static lt_status count_images(encoding *s)
         LT_TRY(find_image(s->e, s->c, i, s->arena, &m->path));
         m->kind = LT_MEDIA_IMAGE;
         LT_TRY(o->grid_of(o->grid_ctx, m->path, &m->grid));
-        const int64_t merge = o->render.merge;
-        if (m->grid.t < 1 || m->grid.h < merge || m->grid.w < merge ||
-            lt_grid_tokens(m->grid, merge) > INT32_MAX / 2) {
-            return LT_FAIL(LT_ERR_SHAPE, "%s: a grid of %lld x %lld x %lld patches cannot be",
-                           m->path, (long long)m->grid.t, (long long)m->grid.h,
-                           (long long)m->grid.w);
-        }
+        LT_TRY(check_grid(s, m));
+    }
+    return LT_OK;
+}
+
+static lt_status count_videos(encoding *s)
+{
+    const lt_encode_opts *o = &s->e->opts;
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(s->arena, (size_t)s->c->n_videos * sizeof(lt_media), &memory));
+    s->videos = memory;
+    for (int64_t i = 0; i < s->c->n_videos; i++) {
+        lt_video_ref video;
+        if (!o->clip_of)
+            return LT_FAIL(LT_ERR_UNSUPPORTED,
+                           "the record has videos, and nobody here reads videos");
+        LT_TRY(find_video(s->e, s->c, i, s->arena, &video));
+        LT_TRY(o->clip_of(o->grid_ctx, &video, s->arena, &s->videos[i]));
+        LT_TRY(check_grid(s, &s->videos[i]));
     }
     return LT_OK;
 }
@@ -241,7 +290,8 @@ static lt_status render(encoding *s)
 {
     const lt_conversation *c = s->c;
     const lt_template *chat = s->e->opts.render.chat;
-    lt_media_cursor media = {s->images, c->n_images, 0};
+    lt_media_cursor media = {
+        .images = s->images, .n_images = c->n_images, .videos = s->videos, .n_videos = c->n_videos};
     for (int64_t i = 0; i + 1 < c->n_turns; i += 2) {
         pair p = {.source = s->ids.n};
         if (i == 0) {
@@ -317,32 +367,59 @@ static int64_t kept(const encoding *s, int64_t from, int64_t n)
     return 0;
 }
 
-static lt_status place_images(encoding *s, lt_sample *out, lt_cut *cut)
+// What cutoff_len left of a medium's places: from `at` on, those of one medium.
+typedef struct remains {
+    int64_t n_places, pads, kept_pads, kept_starts;
+} remains;
+
+static remains what_remains(const encoding *s, int64_t at)
+{
+    const lt_media_place *first = &LT_AT(&s->places, lt_media_place, at);
+    remains r = {0};
+    for (int64_t i = at; i < s->places.n; i++, r.n_places++) {
+        const lt_media_place *p = &LT_AT(&s->places, lt_media_place, i);
+        if (p->kind != first->kind || p->index != first->index)
+            break;
+        r.pads += p->n_pads;
+        r.kept_pads += kept(s, p->start + 1, p->n_pads);
+        r.kept_starts += kept(s, p->start, 1);
+    }
+    return r;
+}
+
+static lt_status refuse_cut(const encoding *s, const lt_media *m, int64_t index, int64_t pads)
+{
+    const bool video = m->kind == LT_MEDIA_VIDEO;
+    return LT_FAIL(LT_ERR_DATA,
+                   "cutoff_len %lld cuts through %s %lld (%s, %lld tokens; the record has %lld in "
+                   "all): raise cutoff_len, or lower %s",
+                   (long long)s->e->opts.cutoff_len, video ? "video" : "image",
+                   (long long)index + 1, m->path, (long long)pads, (long long)s->ids.n,
+                   video ? "video_maxlen or video_max_pixels" : "image_max_pixels");
+}
+
+static lt_status place_media(encoding *s, lt_sample *out, lt_cut *cut)
 {
     void *memory = NULL;
     LT_TRY(lt_arena_take(s->arena, (size_t)s->places.n * sizeof(lt_media), &memory));
     lt_media *media = memory;
     *cut = (lt_cut){.full_len = s->ids.n};
-    for (int64_t i = 0; i < s->places.n; i++) {
+    for (int64_t i = 0; i < s->places.n;) {
         const lt_media_place *p = &LT_AT(&s->places, lt_media_place, i);
-        const int64_t pads = kept(s, p->start + 1, p->n_pads), start = kept(s, p->start, 1);
-        if (pads > 0)
-            media[out->n_media++] = s->images[p->index];
-        if (pads == p->n_pads)
+        const lt_media *m = p->kind == LT_MEDIA_VIDEO ? &s->videos[p->index] : &s->images[p->index];
+        const remains r = what_remains(s, i);
+        i += r.n_places;
+        if (r.kept_pads > 0)
+            media[out->n_media++] = *m;
+        if (r.kept_pads == r.pads)
             continue;
-        if (start == 0) {
+        if (r.kept_starts == 0) {
             cut->lost_images++;
             continue;
         }
         cut->cut_images++;
-        if (s->e->opts.refuse_cut_images) {
-            return LT_FAIL(LT_ERR_DATA,
-                           "cutoff_len %lld cuts through image %lld (%s, %lld tokens; the record "
-                           "has %lld in all): raise "
-                           "cutoff_len, or lower image_max_pixels",
-                           (long long)s->e->opts.cutoff_len, (long long)p->index + 1,
-                           s->images[p->index].path, (long long)p->n_pads, (long long)s->ids.n);
-        }
+        if (s->e->opts.refuse_cut_images)
+            return refuse_cut(s, m, p->index, r.pads);
     }
     out->media = media;
     return LT_OK;
@@ -353,9 +430,10 @@ static lt_status encode(encoding *s, lt_sample *out, lt_cut *cut)
     LT_ASSERT(!s->c->dropped);
     LT_TRY(check_counts(s->e, s->c));
     LT_TRY(count_images(s));
+    LT_TRY(count_videos(s));
     LT_TRY(render(s));
     LT_TRY(lay_out(s, out));
-    return place_images(s, out, cut);
+    return place_media(s, out, cut);
 }
 
 lt_status lt_encode(const lt_encoder *e, const lt_conversation *c, lt_record_place place,

@@ -12,6 +12,13 @@
  * threads  any number at once
  */
 typedef lt_status (*lt_grid_fn)(void *ctx, const char *path, lt_grid *out);
+/**
+ * The medium that a video will be: frames, times, grid. *out is the arena's.
+ * errors   what its readers say, with the path
+ * threads  any number at once
+ */
+typedef lt_status (*lt_clip_fn)(void *ctx, const lt_video_ref *video, lt_arena *arena,
+                                lt_media *out);
 
 typedef struct lt_encode_opts {
     lt_renderer_opts render; /* tokenizer, template, merge, tags, literals */
@@ -21,7 +28,8 @@ typedef struct lt_encode_opts {
     bool refuse_cut_images; /* a cut through an image is an error, as training wants */
     const char *media_dir;  /* dataset_dir: where media are looked for first; NULL or "": nowhere */
     lt_grid_fn grid_of;     /* NULL: conversations with images are refused */
-    void *grid_ctx;
+    lt_clip_fn clip_of;     /* NULL: conversations with videos are */
+    void *grid_ctx;         /* of both */
 } lt_encode_opts;
 /** As lt_renderer_opts_default; cutoff_len 1024, cuts left standing. */
 lt_encode_opts lt_encode_opts_default(void);
@@ -41,8 +49,8 @@ const lt_template_ids *lt_encoder_ids(const lt_encoder *e);
 /** What was lost to cutoff_len. */
 typedef struct lt_cut {
     int64_t full_len; /* tokens before the cut; equals the sample's length when nothing was lost */
-    int64_t cut_images;  /* images of which some placeholders were lost */
-    int64_t lost_images; /* images of which all were: they are not among the sample's media */
+    int64_t cut_images;  /* images and videos of which some placeholders were lost */
+    int64_t lost_images; /* of which all were: they are not among the sample's media */
 } lt_cut;
 
 /**
@@ -51,8 +59,8 @@ typedef struct lt_cut {
  * source   MindSpeed-MM's supervised processor and templates; spec data-pipeline 5, 6
  * out      *out: memory is the arena's; file and record from `place`. *cut may be NULL
  * errors   LT_ERR_DATA: tags and media that differ in number (with both counts), a picture that is
- *          missing or cannot be used, a literal placeholder, a cut through an image where that is
- *          refused; LT_ERR_UNSUPPORTED: videos. Messages begin with file, line and record
+ *          missing or cannot be used, a literal placeholder, a cut through an image or video where
+ *          that is refused. Messages begin with file, line and record
  * threads  any number at once, each with its own arena
  */
 LT_NODISCARD lt_status lt_encode(const lt_encoder *e, const lt_conversation *c,

@@ -209,22 +209,46 @@ static void settings_that_cannot_be_are_refused(void **state)
     lt_tokenizer_close(f->tokenizer);
 }
 
-static void videos_and_split_image_tokens_are_refused_by_name(void **state)
+// Two slices of 2 x 2 patches, one token each.
+static lt_status clip_of(void *ctx, const lt_video_ref *video, lt_arena *arena, lt_media *out)
+{
+    static const double stamps[] = {0.25, 1.25};
+    static const lt_clip clip = {.stamps = stamps, .n = 4};
+    (void)ctx, (void)arena;
+    *out = (lt_media){LT_MEDIA_VIDEO, video->path, {2, 2, 2}, &clip};
+    return LT_OK;
+}
+
+static void videos_are_counted_and_placed(void **state)
 {
     fixture *f = set_up(state);
-    lt_turn turns[] = {{LT_ROLE_USER, {"x", 1}}, {LT_ROLE_ASSISTANT, {"y", 1}}};
-    const char *paths[] = {"v.mp4"};
-    lt_conversation c = {.turns = turns, .n_turns = 2, .videos = paths, .n_videos = 1};
+    lt_turn turns[] = {{LT_ROLE_USER, {"<video>", 7}}, {LT_ROLE_ASSISTANT, {"y", 1}}};
+    const char *file = lt_test_path(*state, lt_test_dir(*state), "v.mp4");
+    lt_video_ref video = {.path = file};
+    lt_conversation c = {.turns = turns, .n_turns = 2, .videos = &video, .n_videos = 1};
+    const lt_record_place at = {"d.json", 4, 9};
     lt_encoder *e;
     lt_sample s;
+    f->opts.clip_of = clip_of;
     assert_ok(lt_encoder_create(&f->opts, &e));
-    assert_fails(lt_encode(e, &c, (lt_record_place){"d.json", 4, 9}, *state, &s, NULL),
-                 LT_ERR_UNSUPPORTED,
-                 "d.json:9: record 4: the record has 1 video: videos are not supported yet");
+    assert_fails(lt_encode(e, &c, at, *state, &s, NULL), LT_ERR_NOT_FOUND,
+                 "d.json:9: record 4: video 1, ");
+    lt_test_write(file, "x", 1);
+    assert_ok(lt_encode(e, &c, at, *state, &s, NULL));
+    assert_int_equal(s.n_media, 1);
+    assert_int_equal(s.media[0].kind, LT_MEDIA_VIDEO);
+    assert_text_contains(shown(state, f, &s),
+                         "<0.2 seconds><|vision_start|><|video_pad|><|vision_end|>"
+                         "<1.2 seconds><|vision_start|><|video_pad|><|vision_end|>");
     c.n_videos = 0;
-    turns[0].text = (lt_span){"<video>", 7};
-    assert_fails(lt_encode(e, &c, (lt_record_place){"d.json", 4, 9}, *state, &s, NULL), LT_ERR_DATA,
-                 "1 <video> tag, but no video belongs to it");
+    assert_fails(lt_encode(e, &c, at, *state, &s, NULL), LT_ERR_DATA,
+                 "1 <video> tag, but 0 videos belong to it");
+    c.n_videos = 1;
+    lt_encoder_destroy(e);
+    f->opts.refuse_cut_images = true;
+    f->opts.cutoff_len = s.n - 3 - 12; // the answer stays, the second slice does not
+    assert_ok(lt_encoder_create(&f->opts, &e));
+    assert_fails(lt_encode(e, &c, at, *state, &s, NULL), LT_ERR_DATA, "cuts through video 1");
     lt_encoder_destroy(e);
     lt_tokenizer_close(f->tokenizer);
 }
@@ -236,5 +260,4 @@ LT_TEST_MAIN(LT_TEST(answers_are_trained_and_nothing_else),
              LT_TEST(thoughts_follow_the_template_and_the_settings),
              LT_TEST(pairs_past_the_limit_vanish_from_the_end_that_is_walked_last),
              LT_TEST(lengths_are_cut_as_the_reference_cuts_them),
-             LT_TEST(settings_that_cannot_be_are_refused),
-             LT_TEST(videos_and_split_image_tokens_are_refused_by_name))
+             LT_TEST(settings_that_cannot_be_are_refused), LT_TEST(videos_are_counted_and_placed))

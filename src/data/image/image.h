@@ -166,6 +166,12 @@ LT_NODISCARD lt_status lt_image_resize(const lt_image_processor *p, const lt_ima
 LT_NODISCARD lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized,
                                         lt_dtype dtype, void *rows);
 /**
+ * Patch rows of one temporal slice of a video: `temporal` frames of one size, one after another in
+ * each row.
+ */
+LT_NODISCARD lt_status lt_clip_patches(const lt_image_processor *p, const lt_image *frames,
+                                       lt_dtype dtype, void *rows);
+/**
  * lt_image_resize to the grid that follows from `regularised`, then lt_image_patches. rows must
  * hold that grid.
  */

@@ -89,22 +89,25 @@ static line_fn line_of(lt_dtype dtype)
                               : NULL;
 }
 
-/** One row: channels, then time (the same frame again and again), then y, then x. */
+/** One row: channels, then time, then y, then x. A still picture is the same frame again. */
 static void fill_patch(const lt_image_processor *p, const table *t, line_fn line, size_t elem,
-                       const uint8_t *px, int64_t stride, uint8_t *out)
+                       const lt_image *frames, bool still, int64_t offset, uint8_t *out)
 {
     const size_t line_bytes = (size_t)p->patch * elem, frame = line_bytes * (size_t)p->patch;
+    const int64_t stride = frames[0].w * 3;
     for (int c = 0; c < 3; c++) {
-        for (int64_t y = 0; y < p->patch; y++)
-            line(t, c, px + y * stride, p->patch, out + (size_t)y * line_bytes);
-        for (int64_t k = 1; k < p->temporal; k++)
+        for (int64_t k = 0; k < (still ? 1 : p->temporal); k++)
+            for (int64_t y = 0; y < p->patch; y++)
+                line(t, c, frames[k].px + offset + y * stride, p->patch,
+                     out + (size_t)k * frame + (size_t)y * line_bytes);
+        for (int64_t k = 1; k < p->temporal && still; k++)
             memcpy(out + (size_t)k * frame, out, frame);
         out += frame * (size_t)p->temporal;
     }
 }
 
-lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized, lt_dtype dtype,
-                           void *rows)
+static lt_status make_patches(const lt_image_processor *p, const lt_image *resized, bool still,
+                              lt_dtype dtype, void *rows)
 {
     const int64_t block = p->patch * p->merge, stride = resized->w * 3;
     const line_fn line = line_of(dtype);
@@ -125,12 +128,27 @@ lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized,
         for (int64_t bx = 0; bx < resized->w; bx += block) {
             for (int64_t i = 0; i < p->merge * p->merge; i++) {
                 const int64_t y = by + i / p->merge * p->patch, x = bx + i % p->merge * p->patch;
-                fill_patch(p, &t, line, elem, resized->px + y * stride + x * 3, stride, out);
+                fill_patch(p, &t, line, elem, resized, still, y * stride + x * 3, out);
                 out += row_bytes;
             }
         }
     }
     return LT_OK;
+}
+
+lt_status lt_image_patches(const lt_image_processor *p, const lt_image *resized, lt_dtype dtype,
+                           void *rows)
+{
+    return make_patches(p, resized, true, dtype, rows);
+}
+
+lt_status lt_clip_patches(const lt_image_processor *p, const lt_image *frames, lt_dtype dtype,
+                          void *rows)
+{
+    for (int64_t k = 1; k < p->temporal; k++)
+        if (frames[k].h != frames[0].h || frames[k].w != frames[0].w)
+            return LT_FAIL(LT_ERR_SHAPE, "frames of a slice need one size");
+    return make_patches(p, frames, false, dtype, rows);
 }
 
 lt_status lt_image_rows(const lt_image_processor *p, const lt_image *regularised, lt_dtype dtype,

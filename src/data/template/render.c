@@ -207,41 +207,89 @@ static lt_status encode_text(const lt_renderer *r, lt_span text, lt_vec *ids)
     return LT_OK;
 }
 
-static lt_status put_image(const lt_renderer *r, lt_media_cursor *media, lt_vec *ids,
-                           lt_vec *places)
+// Start token, n pads, end token.
+static lt_status put_pads(const lt_renderer *r, lt_media_kind kind, int64_t index, int64_t n,
+                          lt_vec *ids, lt_vec *places)
+{
+    const lt_media_place place = {kind, index, ids->n, n};
+    const int32_t pad = kind == LT_MEDIA_VIDEO ? r->ids.vision.video_pad : r->ids.vision.image_pad;
+    if (r->opts.split_special_tokens) {
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "split_special_tokens takes the tokens of pictures apart: it cannot be used "
+                       "with images and videos");
+    }
+    LT_TRY(lt_vec_push(ids, &r->ids.vision.vision_start));
+    LT_TRY(lt_vec_resize(ids, ids->n + n));
+    for (int64_t i = ids->n - n; i < ids->n; i++)
+        LT_AT(ids, int32_t, i) = pad;
+    LT_TRY(lt_vec_push(ids, &r->ids.vision_end));
+    return places ? lt_vec_push(places, &place) : LT_OK;
+}
+
+static lt_status put_image(const lt_renderer *r, lt_span before, lt_media_cursor *media,
+                           lt_vec *ids, lt_vec *places)
 {
     if (media->next_image >= media->n_images)
         return LT_FAIL(LT_ERR_DATA, "there are more %s tags than images (%lld)", r->opts.image_tag,
                        (long long)media->n_images);
-    if (r->opts.split_special_tokens) {
-        return LT_FAIL(
-            LT_ERR_UNSUPPORTED,
-            "split_special_tokens takes image tokens apart: it cannot be used with images");
+    const int64_t index = media->next_image++;
+    LT_TRY(encode_text(r, before, ids));
+    return put_pads(r, LT_MEDIA_IMAGE, index,
+                    lt_grid_tokens(media->images[index].grid, r->opts.merge), ids, places);
+}
+
+// The text before the tag and the first stamp are tokenised together, as in the reference.
+static lt_status put_slices(const lt_renderer *r, lt_span before, const lt_media *video,
+                            int64_t index, lt_vec *ids, lt_vec *places)
+{
+    const lt_grid slice = {1, video->grid.h, video->grid.w};
+    lt_buf text = {0};
+    lt_status st = append(&text, before);
+    for (int64_t t = 0; t < video->grid.t && st == LT_OK; t++) {
+        st = lt_buf_printf(&text, "<%.1f seconds>", video->clip->stamps[t]);
+        if (st == LT_OK)
+            st = encode_text(r, (lt_span){text.data, text.len}, ids);
+        if (st == LT_OK)
+            st = put_pads(r, LT_MEDIA_VIDEO, index, lt_grid_tokens(slice, r->opts.merge), ids,
+                          places);
+        lt_buf_clear(&text);
     }
-    const lt_media *image = &media->images[media->next_image];
-    const int64_t n = lt_grid_tokens(image->grid, r->opts.merge);
-    const lt_media_place place = {media->next_image++, ids->n, n};
-    LT_TRY(lt_vec_push(ids, &r->ids.vision.vision_start));
-    LT_TRY(lt_vec_resize(ids, ids->n + n));
-    for (int64_t i = ids->n - n; i < ids->n; i++)
-        LT_AT(ids, int32_t, i) = r->ids.vision.image_pad;
-    LT_TRY(lt_vec_push(ids, &r->ids.vision_end));
-    return places ? lt_vec_push(places, &place) : LT_OK;
+    lt_buf_deinit(&text);
+    return st;
+}
+
+static lt_status put_video(const lt_renderer *r, lt_span before, lt_media_cursor *media,
+                           lt_vec *ids, lt_vec *places)
+{
+    if (media->next_video >= media->n_videos)
+        return LT_FAIL(LT_ERR_DATA, "there are more %s tags than videos (%lld)", r->opts.video_tag,
+                       (long long)media->n_videos);
+    const int64_t index = media->next_video++;
+    const lt_media *video = &media->videos[index];
+    if (r->opts.chat->video_stamps)
+        return put_slices(r, before, video, index, ids, places);
+    LT_TRY(encode_text(r, before, ids));
+    return put_pads(r, LT_MEDIA_VIDEO, index, lt_grid_tokens(video->grid, r->opts.merge), ids,
+                    places);
 }
 
 static lt_status encode_filled(const lt_renderer *r, lt_span text, lt_media_cursor *media,
                                lt_vec *ids, lt_vec *places)
 {
+    const char *image_tag = r->opts.image_tag, *video_tag = r->opts.video_tag;
     if (r->opts.chat->media == LT_PLUGIN_NONE)
         return encode_text(r, text, ids);
-    if (find(text, r->opts.video_tag))
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: videos are not supported yet", r->opts.video_tag);
-    for (const char *at = find(text, r->opts.image_tag); at; at = find(text, r->opts.image_tag)) {
-        LT_TRY(encode_text(r, (lt_span){text.s, (size_t)(at - text.s)}, ids));
-        LT_TRY(put_image(r, media, ids, places));
-        text = behind(text, at + strlen(r->opts.image_tag));
+    for (;;) {
+        const char *image = find(text, image_tag), *video = find(text, video_tag);
+        const bool is_video = video && (!image || video < image);
+        const char *at = is_video ? video : image;
+        if (!at)
+            return encode_text(r, text, ids);
+        const lt_span before = {text.s, (size_t)(at - text.s)};
+        LT_TRY(is_video ? put_video(r, before, media, ids, places)
+                        : put_image(r, before, media, ids, places));
+        text = behind(text, at + strlen(is_video ? video_tag : image_tag));
     }
-    return encode_text(r, text, ids);
 }
 
 lt_status lt_render_turn(const lt_renderer *r, const lt_turn *turn, int64_t pair,

@@ -62,6 +62,7 @@ typedef struct lt_template {
     const char *thought[2]; /* its markers, with the newlines that belong to them */
     const char *empty_thought;
     lt_media_plugin media;
+    bool video_stamps;   /* a video is a piece for each slice, each with its time in front */
     bool nearest_budget; /* pictures are brought within the budget by the nearest pixel */
     const char *stop;    /* the token that ends an answer */
     const char *pad;
@@ -120,15 +121,18 @@ typedef struct lt_template_ids {
 } lt_template_ids;
 const lt_template_ids *lt_renderer_ids(const lt_renderer *r);
 
-/** Media of a conversation, counted; images are taken from the front as their tags are met. */
+/** Media of a conversation, counted; each kind is taken from the front as its tags are met. */
 typedef struct lt_media_cursor {
     const lt_media *images;
     int64_t n_images, next_image;
+    const lt_media *videos;
+    int64_t n_videos, next_video;
 } lt_media_cursor;
 
-/** Where the placeholders of a medium came to lie. */
+/** Where the placeholders of an image, or of a piece of a video, came to lie. */
 typedef struct lt_media_place {
-    int64_t index; /* in the cursor's images */
+    lt_media_kind kind;
+    int64_t index; /* in the cursor's images or videos */
     int64_t start; /* of its start token in `ids`; the pads follow, then the end token */
     int64_t n_pads;
 } lt_media_place;
@@ -154,7 +158,7 @@ LT_NODISCARD lt_status lt_render_system(const lt_renderer *r, lt_span system, lt
  * out      ids: int32_t appended; places (may be NULL): lt_media_place pushed
  * errors   LT_ERR_DATA: no slot for the role, more tags than media, a literal placeholder
  *          (LT_LITERAL_REFUSE);
- *          LT_ERR_UNSUPPORTED: a video tag, or media with split_special_tokens
+ *          LT_ERR_UNSUPPORTED: media with split_special_tokens
  */
 LT_NODISCARD lt_status lt_render_turn(const lt_renderer *r, const lt_turn *turn, int64_t pair,
                                       lt_media_cursor *media, lt_vec *ids, lt_vec *places);

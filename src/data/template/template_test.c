@@ -114,8 +114,9 @@ static void images_become_start_pads_and_end(void **state)
 {
     lt_tokenizer *t = small(state);
     lt_renderer *r = renderer(t, "qwen3_vl", LT_LITERAL_REFUSE);
-    const lt_media images[] = {{LT_MEDIA_IMAGE, "a", {1, 4, 2}}, {LT_MEDIA_IMAGE, "b", {1, 2, 2}}};
-    lt_media_cursor media = {images, 2, 0};
+    const lt_media images[] = {{LT_MEDIA_IMAGE, "a", {1, 4, 2}, NULL},
+                               {LT_MEDIA_IMAGE, "b", {1, 2, 2}, NULL}};
+    lt_media_cursor media = {.images = images, .n_images = 2};
     lt_vec ids = LT_VEC_OF(int32_t), places = LT_VEC_OF(lt_media_place);
     const lt_turn turn = {LT_ROLE_USER, span("<image>a<image>")};
     assert_ok(lt_render_turn(r, &turn, 0, &media, &ids, &places));
@@ -135,11 +136,52 @@ static void images_become_start_pads_and_end(void **state)
     assert_fails(lt_render_turn(r, &turn, 0, &media, &ids, NULL), LT_ERR_DATA,
                  "more <image> tags than images (2)");
     const lt_turn video = {LT_ROLE_USER, span("<video>")};
-    assert_fails(lt_render_turn(r, &video, 0, &media, &ids, NULL), LT_ERR_UNSUPPORTED,
-                 "videos are not supported yet");
+    assert_fails(lt_render_turn(r, &video, 0, &media, &ids, NULL), LT_ERR_DATA,
+                 "more <video> tags than videos (0)");
     lt_vec_deinit(&ids);
     lt_vec_deinit(&places);
     lt_renderer_destroy(r);
+    lt_tokenizer_close(t);
+}
+
+// BR-19: a group of tokens for each temporal slice, each behind its time.
+static void videos_become_a_piece_for_each_slice(void **state)
+{
+    lt_tokenizer *t = small(state);
+    static const double stamps[] = {0.25, 1.25, 2.05};
+    const lt_clip clip = {.stamps = stamps, .n = 6};
+    const lt_media videos[] = {{LT_MEDIA_VIDEO, "v", {3, 2, 4}, &clip}},
+                   images[] = {{LT_MEDIA_IMAGE, "a", {1, 2, 2}, NULL}};
+    const lt_turn turn = {LT_ROLE_USER, span("<video>a<image>")};
+    const struct {
+        const char *chat, *text;
+        int64_t n_places;
+    } cases[] = {
+        {"qwen3_vl_nothink",
+         "<0.2 seconds><|vision_start|><|video_pad|><|video_pad|><|vision_end|>"
+         "<1.2 seconds><|vision_start|><|video_pad|><|video_pad|><|vision_end|>"
+         "<2.0 seconds><|vision_start|><|video_pad|><|video_pad|><|vision_end|>"
+         "a<|vision_start|><|image_pad|><|vision_end|>",
+         4},
+        {"qwen2_vl",
+         "<|vision_start|><|video_pad|><|video_pad|><|video_pad|><|video_pad|>"
+         "<|video_pad|><|video_pad|><|vision_end|>"
+         "a<|vision_start|><|image_pad|><|vision_end|>",
+         2},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        lt_renderer *r = renderer(t, cases[i].chat, LT_LITERAL_REFUSE);
+        lt_media_cursor media = {.images = images, .n_images = 1, .videos = videos, .n_videos = 1};
+        lt_vec ids = LT_VEC_OF(int32_t), places = LT_VEC_OF(lt_media_place);
+        assert_ok(lt_render_turn(r, &turn, 0, &media, &ids, &places));
+        assert_int_equal(places.n, cases[i].n_places);
+        assert_int_equal(LT_AT(&places, lt_media_place, 0).kind, LT_MEDIA_VIDEO);
+        assert_int_equal(LT_AT(&places, lt_media_place, places.n - 1).kind, LT_MEDIA_IMAGE);
+        const char *text = text_of(state, t, &ids);
+        assert_text_contains(text, cases[i].text);
+        lt_vec_deinit(&places);
+        lt_renderer_destroy(r);
+    }
     lt_tokenizer_close(t);
 }
 
@@ -295,6 +337,7 @@ static void a_tokenizer_without_the_templates_tokens_is_refused(void **state)
 LT_TEST_MAIN(LT_TEST(unknown_templates_are_refused_with_the_nearest_name),
              LT_TEST(every_row_of_the_table_is_whole), LT_TEST(turns_fill_their_slots),
              LT_TEST(images_become_start_pads_and_end),
+             LT_TEST(videos_become_a_piece_for_each_slice),
              LT_TEST(a_text_that_spells_a_placeholder_is_kept_or_refused),
              LT_TEST(tools_stand_before_the_system_text_where_the_template_knows_them),
              LT_TEST(each_template_has_its_own_order_of_system_and_tools),

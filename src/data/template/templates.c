@@ -26,6 +26,7 @@ static const char tool_turn[] = "<|im_start|>tool\n{{content}}<|im_end|>\n<|im_s
 #define QWEN_VISION                                                                                \
     .media = LT_PLUGIN_QWEN, .vision_start = "<|vision_start|>", .vision_end = "<|vision_end|>",   \
     .image_pad = "<|image_pad|>", .video_pad = "<|video_pad|>"
+#define QWEN3_VISION QWEN_VISION, .video_stamps = true
 #define QWEN_THOUGHT                                                                               \
     .reasoning = true, .thought = {"<think>", "</think>"},                                         \
     .empty_thought = "<think>\n\n</think>\n\n"
@@ -63,25 +64,25 @@ static const char qwen_xml_tools_behind[] = "\n\n" XML_TOOLS;
     .empty_thought = "<think>\n\n</think>\n\n"
 
 static const lt_template templates[] = {
-    {.name = "qwen3_vl", QWEN(tool_response), QWEN_VISION, QWEN_THOUGHT},
+    {.name = "qwen3_vl", QWEN(tool_response), QWEN3_VISION, QWEN_THOUGHT},
     {.name = "qwen3_vl_nothink",
      QWEN(tool_response),
-     QWEN_VISION,
+     QWEN3_VISION,
      .tool_preamble = qwen_json_tools},
     {.name = "qwen3_6",
      QWEN(tool_response),
-     QWEN_VISION,
+     QWEN3_VISION,
      QWEN_THOUGHT,
      .tool_preamble = qwen_xml_tools},
     {.name = "qwen3_6_nothink", QWEN(tool_response), .tool_preamble = qwen_xml_tools},
     {.name = "qwen3_5",
      QWEN(tool_response),
-     QWEN_VISION,
+     QWEN3_VISION,
      SET_THOUGHT,
      TOOLS_BEHIND(qwen_xml_tools_behind, LT_TOOLS_INNER)},
     {.name = "qwen3_5_nothink",
      QWEN(tool_response),
-     QWEN_VISION,
+     QWEN3_VISION,
      TOOLS_BEHIND(qwen_xml_tools_behind, LT_TOOLS_INNER)},
     {.name = "qwen2vl",
      QWEN(tool_turn),

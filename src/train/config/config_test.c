@@ -478,7 +478,7 @@ static void features_that_do_not_exist_are_refused_by_name(void **state)
          "the template intern_vl does not exist in lathe yet"},
         {"data.dataset_param.basic_parameters.template=qwen3_vll",
          "\"qwen3_vll\" is not a template that lathe knows"},
-        {"data.dataset_param.attr.videos=videos", "reading videos"},
+        {"data.dataset_param.attr.audios=audios", "reading audio"},
         {"data.dataloader_param.sampler_type=Other", "\"Other\" is not a sampler that lathe knows"},
         {"model.model_id=qwen3_5_moe", "the model family qwen3_5_moe does not exist"},
         {"model.model_id=llava", "\"llava\" is not a model family that lathe knows"},

@@ -359,6 +359,12 @@ typedef struct lt_cfg_tools {
 
 // ---------------------------------------------------------------- lathe
 
+/** When a video's slices are. */
+typedef enum lt_cfg_video_times {
+    LT_CFG_TIMES_TRUE,     /* in the video */
+    LT_CFG_TIMES_REFERENCE /* by the numbers of a second sampling, as MindSpeed-MM has it */
+} lt_cfg_video_times;
+
 typedef struct lt_cfg_lathe {
     int device;      /* lt_cfg_device */
     int64_t threads; /* 0: the CPUs that the process may use */
@@ -371,6 +377,7 @@ typedef struct lt_cfg_lathe {
     int dtype;         /* lt_cfg_compute: overrides fsdp_plan.param_dtype */
     int on_bad_record; /* lt_cfg_bad_record */
     int empty_thought; /* lt_empty_thought */
+    int video_times;   /* lt_cfg_video_times */
     /* 0: lathe's own choice. Threads that prepare micro-batches, and how many of these ahead */
     int64_t data_threads, data_ahead;
 } lt_cfg_lathe;
