@@ -139,9 +139,9 @@ static void constructors_give_the_shapes_of_their_ops(void **state)
             tables[attr->vision] = true;
         }
         if (node->def == &lt_op_linear_cross_entropy) {
-            assert_int_equal(
-                ((const lt_linear_cross_entropy_attr *)(const void *)node->attr)->chunk,
-                LT_LOSS_CHUNK);
+            const lt_linear_cross_entropy_attr *attr = (const void *)node->attr;
+            assert_int_equal(lt_loss_chunk(attr, LT_CPU), LT_LOSS_CHUNK);
+            assert_int_equal(lt_loss_chunk(attr, LT_CUDA), LT_LOSS_CHUNK_CUDA);
         }
         fold = fold || node->def == &lt_op_fold_rows;
     }

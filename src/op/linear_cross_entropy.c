@@ -13,10 +13,10 @@ static lt_status infer(const lt_op_args *a)
     LT_TRY(lt_need_2d(a, 1, "w", h->dtype, w->dim[0], h->dim[1]));
     LT_TRY(lt_need_1d(a, 2, "targets", LT_I32, h->dim[0]));
     LT_TRY(lt_need_1d(a, 3, "kappa", LT_F32, h->dim[0]));
-    if (w->dim[0] < 1 || ((const lt_linear_cross_entropy_attr *)a->attr)->chunk < 1) {
+    if (w->dim[0] < 1 || ((const lt_linear_cross_entropy_attr *)a->attr)->chunk < 0) {
         return LT_FAIL(LT_ERR_SHAPE,
-                       "linear_cross_entropy needs a vocabulary and a chunk of at least 1, got w "
-                       "%s and chunk %lld",
+                       "linear_cross_entropy needs a vocabulary and no negative chunk, got w %s "
+                       "and chunk %lld",
                        lt_shape_print(w).s,
                        (long long)((const lt_linear_cross_entropy_attr *)a->attr)->chunk);
     }
@@ -157,7 +157,7 @@ const lt_op_def lt_op_linear_cross_entropy = {
 lt_val lt_linear_cross_entropy(lt_builder *b, lt_val h, lt_val w, lt_val targets, lt_val kappa,
                                int64_t chunk)
 {
-    const lt_linear_cross_entropy_attr attr = {.chunk = chunk > 0 ? chunk : LT_LOSS_CHUNK};
+    const lt_linear_cross_entropy_attr attr = {.chunk = chunk};
     return lt_op_apply(b, &lt_op_linear_cross_entropy, (const lt_val[]){h, w, targets, kappa}, 4,
                        &attr, sizeof attr, NULL);
 }

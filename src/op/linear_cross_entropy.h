@@ -6,12 +6,23 @@
 
 #include "op/op.h"
 
-enum { LT_LOSS_CHUNK = 1024 };
+/* Rows of a chunk where nobody says. On a GPU every chunk reads and writes all of dw in fp32, which
+   weighs less the longer chunks are. */
+enum { LT_LOSS_CHUNK = 1024, LT_LOSS_CHUNK_CUDA = 4096 };
 
 typedef struct lt_linear_cross_entropy_attr {
-    /* rows whose logits are alive together; bits of loss and dh do not depend on it */
+    /* rows whose logits are alive together, 0: as the backend likes; bits of loss and dh do not
+       depend on it */
     int64_t chunk;
 } lt_linear_cross_entropy_attr;
+
+/** The rows of a chunk on that backend. */
+static inline int64_t lt_loss_chunk(const lt_linear_cross_entropy_attr *attr, lt_backend backend)
+{
+    if (attr->chunk > 0)
+        return attr->chunk;
+    return backend == LT_CUDA ? LT_LOSS_CHUNK_CUDA : LT_LOSS_CHUNK;
+}
 
 /**
  * loss = sum_t kappa_t (LSE(z_t) - z_t[target_t]),   z = h W^T
@@ -28,7 +39,7 @@ typedef struct lt_linear_cross_entropy_attr {
  * errors   LT_ERR_DTYPE, LT_ERR_SHAPE; LT_ERR_DATA for a target outside the vocabulary
  */
 extern const lt_op_def lt_op_linear_cross_entropy;
-/** chunk 0: LT_LOSS_CHUNK */
+/** chunk 0: as the backend likes */
 lt_val lt_linear_cross_entropy(lt_builder *b, lt_val h, lt_val w, lt_val targets, lt_val kappa,
                                int64_t chunk);
 #endif

@@ -48,6 +48,23 @@ static int64_t rows(op_trial *t, int64_t most)
     return trial_chance(t, 0.08) ? 0 : size(t, most);
 }
 
+// Rows and width of a matrix: often a width that models have, or one close to that; at times so many
+// rows that sums over them are taken in parts.
+static void matrix(op_trial *t, int64_t most_rows, int64_t most_width, int64_t *n, int64_t *width)
+{
+    static const int64_t wide[] = {7,    100,  256,  1000, 1024, 1152, 2048,
+                                   2052, 2560, 2568, 4096, 5120, 8192, 9728};
+    *n = rows(t, most_rows);
+    *width = size(t, most_width);
+    if (trial_chance(t, 0.08)) {
+        *n = 2000 + below(t, 2000);
+        *width = 8 * size(t, 60);
+    } else if (trial_chance(t, 0.5)) {
+        *width = wide[below(t, sizeof wide / sizeof wide[0])];
+        *n = lt_min_i64(*n, 1 + 60000 / *width);
+    }
+}
+
 // ---- tensors
 
 lt_status trial_random(op_trial *t, lt_dtype dtype, int rank, const int64_t *dim, lt_tensor *out)
@@ -138,7 +155,8 @@ static lt_status make_linear(op_trial *t)
 
 static lt_status make_rms_norm(op_trial *t)
 {
-    const int64_t n = rows(t, 90), width = size(t, 600);
+    int64_t n, width;
+    matrix(t, 90, 600, &n, &width);
     *(lt_rms_norm_attr *)attr_of(t) = (lt_rms_norm_attr){.eps = 1e-6};
     t->weights = LT_IN(1);
     LT_TRY(give_2d(t, 0, t->dtype, n, width));
@@ -147,7 +165,8 @@ static lt_status make_rms_norm(op_trial *t)
 
 static lt_status make_add_rms_norm(op_trial *t)
 {
-    const int64_t n = rows(t, 90), width = size(t, 600);
+    int64_t n, width;
+    matrix(t, 90, 600, &n, &width);
     *(lt_rms_norm_attr *)attr_of(t) = (lt_rms_norm_attr){.eps = 1e-6};
     t->weights = LT_IN(2);
     LT_TRY(give_2d(t, 0, t->dtype, n, width));
@@ -157,7 +176,9 @@ static lt_status make_add_rms_norm(op_trial *t)
 
 static lt_status make_layer_norm(op_trial *t)
 {
-    const int64_t n = rows(t, 90), width = 1 + size(t, 600); // a single number has no variance
+    int64_t n, width;
+    matrix(t, 90, 600, &n, &width);
+    width = lt_max_i64(width, 2); // a single number has no variance
     *(lt_layer_norm_attr *)attr_of(t) = (lt_layer_norm_attr){.eps = 1e-6};
     t->weights = LT_IN(1) | LT_IN(2);
     LT_TRY(give_2d(t, 0, t->dtype, n, width));
@@ -167,8 +188,10 @@ static lt_status make_layer_norm(op_trial *t)
 
 static lt_status make_qk_norm_rope(op_trial *t)
 {
-    const int64_t n = rows(t, 60), heads = size(t, 7), d = 1 + size(t, 200),
-                  half = below(t, d / 2 + 1);
+    const bool whole = trial_chance(t, 0.5); // heads of a usual width that are turned as a whole
+    const int64_t n = trial_chance(t, 0.1) ? 700 : rows(t, 60), heads = size(t, 7),
+                  d = whole ? 64 << below(t, 3) : 1 + size(t, 200),
+                  half = whole ? d / 2 : below(t, d / 2 + 1);
     *(lt_qk_norm_rope_attr *)attr_of(t) =
         (lt_qk_norm_rope_attr){.eps = 1e-6, .heads = (int32_t)heads};
     t->weights = LT_IN(1);
@@ -226,14 +249,17 @@ static lt_status make_attention(op_trial *t)
 
 static lt_status make_pair(op_trial *t)
 {
-    const int64_t n = rows(t, 90), width = size(t, 300);
+    int64_t n, width;
+    matrix(t, 90, 300, &n, &width);
     LT_TRY(give_2d(t, 0, t->dtype, n, width));
     return give_2d(t, 1, t->dtype, n, width);
 }
 
 static lt_status make_one(op_trial *t)
 {
-    return give_2d(t, 0, t->dtype, rows(t, 90), size(t, 300));
+    int64_t n, width;
+    matrix(t, 90, 300, &n, &width);
+    return give_2d(t, 0, t->dtype, n, width);
 }
 
 static lt_status make_gelu(op_trial *t)
@@ -251,16 +277,21 @@ static lt_status make_cast(op_trial *t)
 
 static lt_status make_embedding(op_trial *t)
 {
-    const int64_t vocab = size(t, 90);
+    int64_t vocab = size(t, 90), n, width;
+    matrix(t, 600, 600, &n, &width);
     t->weights = LT_IN(1);
-    LT_TRY(give_index(t, 0, 1, rows(t, 600), 0, vocab));
-    return give_2d(t, 1, t->dtype, vocab, size(t, 600));
+    LT_TRY(give_index(t, 0, 1, n, 0, vocab));
+    if (trial_chance(t, 0.3)) // most tokens are the placeholder of a picture
+        for (int64_t i = n / 8; i < n; i++)
+            ((int32_t *)t->in[0].data)[i] = (int32_t)(vocab / 2);
+    return give_2d(t, 1, t->dtype, vocab, width);
 }
 
 static lt_status make_scatter_rows(op_trial *t)
 {
-    const int64_t n = size(t, 90), width = size(t, 300);
-    int64_t m;
+    int64_t n, width, m;
+    matrix(t, 90, 300, &n, &width);
+    n = lt_max_i64(n, 1);
     LT_TRY(give_2d(t, 0, t->dtype, n, width));
     LT_TRY(give_ascending(t, 2, n, &m));
     const bool other = strcmp(t->def->name, "scatter_rows") == 0 && trial_chance(t, 0.3);
@@ -269,15 +300,18 @@ static lt_status make_scatter_rows(op_trial *t)
 
 static lt_status make_gather_rows(op_trial *t)
 {
-    const int64_t n = size(t, 90);
-    int64_t m;
-    LT_TRY(give_2d(t, 0, t->dtype, n, size(t, 300)));
+    int64_t n, width, m;
+    matrix(t, 90, 300, &n, &width);
+    n = lt_max_i64(n, 1);
+    LT_TRY(give_2d(t, 0, t->dtype, n, width));
     return give_ascending(t, 1, n, &m);
 }
 
 static lt_status make_pos_embed_add(op_trial *t)
 {
-    const int64_t n = rows(t, 300), width = size(t, 300), table = size(t, 50);
+    const int64_t table = size(t, 50);
+    int64_t n, width;
+    matrix(t, 300, 300, &n, &width);
     t->weights = LT_IN(1);
     t->no_grad = LT_IN(3);
     LT_TRY(give_2d(t, 0, t->dtype, n, width));
@@ -288,9 +322,13 @@ static lt_status make_pos_embed_add(op_trial *t)
 
 static lt_status make_linear_cross_entropy(op_trial *t)
 {
-    const int64_t n = rows(t, 60), k = size(t, 100), vocab = size(t, 700);
-    *(lt_linear_cross_entropy_attr *)attr_of(t) = (lt_linear_cross_entropy_attr){
-        .chunk = trial_chance(t, 0.5) ? LT_LOSS_CHUNK : 1 + below(t, 20)};
+    const bool large = trial_chance(t, 0.15); // a row of logits is more than a block takes at once
+    const int64_t n = rows(t, large ? 4 : 60), k = size(t, large ? 16 : 100),
+                  vocab = large                  ? 30000 + 8 * below(t, 2000)
+                          : trial_chance(t, 0.5) ? 8 * size(t, 90)
+                                                 : size(t, 700);
+    *(lt_linear_cross_entropy_attr *)attr_of(t) =
+        (lt_linear_cross_entropy_attr){.chunk = trial_chance(t, 0.5) ? 0 : 1 + below(t, 20)};
     t->weights = LT_IN(1);
     t->no_grad = LT_IN(3);
     t->no_upstream = LT_OUT(0);
@@ -341,8 +379,10 @@ static lt_status make_adamw(op_trial *t)
 static lt_status make_sum_squares(op_trial *t)
 {
     t->in_out = true;
-    LT_TRY(give_1d(t, 0, t->dtype,
-                   trial_chance(t, 0.3) ? 4096 * (1 + below(t, 20)) : rows(t, 100000)));
+    const int64_t n = trial_chance(t, 0.05)  ? 4400000 + below(t, 100)
+                      : trial_chance(t, 0.3) ? 4096 * (1 + below(t, 20))
+                                             : rows(t, 100000);
+    LT_TRY(give_1d(t, 0, t->dtype, n));
     return give_out(t, 0, LT_F64, 1);
 }
 

@@ -42,7 +42,7 @@ static void *row_of(const chunk *c, int64_t i)
 
 static int64_t rows_together(const lt_op_args *a)
 {
-    return lt_min_i64(((const lt_linear_cross_entropy_attr *)a->attr)->chunk, a->in[0]->dim[0]);
+    return lt_min_i64(lt_loss_chunk(a->attr, LT_CPU), a->in[0]->dim[0]);
 }
 
 static int64_t columns_together(const lt_op_args *a, lt_pass pass)

@@ -118,6 +118,21 @@ static __device__ inline float lt_block_max(float v)
     return lt_warp_max(lane < (int)blockDim.x / 32 ? part[lane] : -INFINITY);
 }
 
+/** The same in double, for a block of LT_BLOCK; once in a kernel. */
+static __device__ inline double lt_block_sum_f64(double v)
+{
+    __shared__ double part[LT_BLOCK / 32];
+    for (int step = 16; step > 0; step /= 2)
+        v += __shfl_xor_sync(0xffffffffU, v, step);
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = part[0];
+    for (int warp = 1; warp < LT_BLOCK / 32; warp++)
+        v += part[warp];
+    return v;
+}
+
 // ---- launches
 
 static inline cudaStream_t lt_queue_of(const lt_op_args *a)
@@ -155,8 +170,8 @@ enum { LT_SHARED_WITHOUT_ASKING = 48 << 10 }; // bytes a block gets by itself
  * memory.
  */
 template <typename... P, typename... A>
-static lt_status lt_launch(const lt_op_args *a, void (*kernel)(P...), int64_t blocks, int threads,
-                           size_t shared, A... args)
+static lt_status lt_launch_block(const lt_op_args *a, void (*kernel)(P...), int64_t blocks,
+                                 dim3 threads, size_t shared, A... args)
 {
     if (blocks == 0)
         return LT_OK;
@@ -169,8 +184,15 @@ static lt_status lt_launch(const lt_op_args *a, void (*kernel)(P...), int64_t bl
                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                   (int)shared),
                              a->def->name));
-    kernel<<<(unsigned)blocks, (unsigned)threads, shared, lt_queue_of(a)>>>(args...);
+    kernel<<<(unsigned)blocks, threads, shared, lt_queue_of(a)>>>(args...);
     return lt_cuda_check(cudaGetLastError(), a->def->name);
+}
+
+template <typename... P, typename... A>
+static lt_status lt_launch(const lt_op_args *a, void (*kernel)(P...), int64_t blocks, int threads,
+                           size_t shared, A... args)
+{
+    return lt_launch_block(a, kernel, blocks, dim3((unsigned)threads), shared, args...);
 }
 
 /** One thread for each of n elements. */

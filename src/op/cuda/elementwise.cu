@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that work number by number: add, copy, cast, swiglu, gelu.
-#include "op/cuda/common.cuh"
+#include "op/cuda/map.cuh"
 extern "C" {
 #include "op/gelu.h"
 }
 
-__global__ static void add(lt_reader x, lt_reader y, lt_writer out, int64_t n)
-{
-    const int64_t i = lt_thread_number();
-    if (i < n)
-        out.put(i, x[i] + y[i]);
-}
+struct sum_of {
+    static constexpr int n_in = 2, n_out = 1;
+    __device__ void operator()(const float (&x)[2], float (&y)[1]) const
+    {
+        y[0] = x[0] + x[1];
+    }
+};
 
 lt_status lt_add_fwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
-    return lt_launch_each(a, add, lt_n_elems(a->in[0]), lt_read(a->in[0]), lt_read(a->in[1]),
-                          lt_write(a->out[0]), lt_n_elems(a->in[0]));
+    return lt_map<sum_of>(a, {}, {{lt_read(a->in[0]), lt_read(a->in[1])}, {lt_write(a->out[0])}},
+                          lt_n_elems(a->in[0]));
 }
 
 lt_status lt_copy_fwd_cuda(const lt_op_args *a)
@@ -25,66 +26,69 @@ lt_status lt_copy_fwd_cuda(const lt_op_args *a)
     return lt_copy_input(a);
 }
 
-__global__ static void convert(lt_reader from, lt_writer to, int64_t n)
-{
-    const int64_t i = lt_thread_number();
-    if (i < n)
-        to.put(i, from[i]);
-}
+struct same_as {
+    static constexpr int n_in = 1, n_out = 1;
+    __device__ void operator()(const float (&x)[1], float (&y)[1]) const
+    {
+        y[0] = x[0];
+    }
+};
 
 lt_status lt_cast_fwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
-    return lt_launch_each(a, convert, lt_n_elems(a->in[0]), lt_read(a->in[0]), lt_write(a->out[0]),
-                          lt_n_elems(a->in[0]));
+    return lt_map<same_as>(a, {}, {{lt_read(a->in[0])}, {lt_write(a->out[0])}},
+                           lt_n_elems(a->in[0]));
 }
 
 lt_status lt_cast_bwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
-    const int64_t n = a->din[0] ? lt_n_elems(a->din[0]) : 0;
-    return lt_launch_each(a, convert, n, lt_read(a->dout[0]), lt_write_grad(a, 0), n);
+    return lt_map<same_as>(a, {}, {{lt_read(a->dout[0])}, {lt_write_grad(a, 0)}},
+                           a->din[0] ? lt_n_elems(a->din[0]) : 0);
 }
 
 // ---- swiglu
 
 static __device__ float sigmoid(float g)
 {
-    return 1.0F / (1.0F + expf(-g)); // expf may reach infinity: the quotient is then a correct zero
+    // expf may reach infinity: the quotient is then a correct zero
+    return __fdividef(1.0F, 1.0F + expf(-g));
 }
 
-__global__ static void swiglu(lt_reader gate, lt_reader up, lt_writer y, int64_t n)
-{
-    const int64_t i = lt_thread_number();
-    if (i < n)
-        y.put(i, gate[i] * sigmoid(gate[i]) * up[i]);
-}
+struct swiglu {
+    static constexpr int n_in = 2, n_out = 1;
+    __device__ void operator()(const float (&x)[2], float (&y)[1]) const
+    {
+        y[0] = x[0] * sigmoid(x[0]) * x[1];
+    }
+};
 
 // d silu(g)/dg = s + g s (1 - s), where s = sigmoid(g)
-__global__ static void swiglu_backward(lt_reader gate, lt_reader up, lt_reader dy, lt_writer dgate,
-                                       lt_writer dup, int64_t n)
-{
-    const int64_t i = lt_thread_number();
-    if (i >= n)
-        return;
-    const float g = gate[i], s = sigmoid(g), d = dy[i];
-    dgate.put(i, d * up[i] * (s + g * s * (1.0F - s)));
-    dup.put(i, d * g * s);
-}
+struct swiglu_backward {
+    static constexpr int n_in = 3, n_out = 2; // gate, up, dy; dgate, dup
+    __device__ void operator()(const float (&x)[3], float (&y)[2]) const
+    {
+        const float g = x[0], s = sigmoid(g), d = x[2];
+        y[0] = d * x[1] * (s + g * s * (1.0F - s));
+        y[1] = d * g * s;
+    }
+};
 
 lt_status lt_swiglu_fwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
-    return lt_launch_each(a, swiglu, lt_n_elems(a->in[0]), lt_read(a->in[0]), lt_read(a->in[1]),
-                          lt_write(a->out[0]), lt_n_elems(a->in[0]));
+    return lt_map<swiglu>(a, {}, {{lt_read(a->in[0]), lt_read(a->in[1])}, {lt_write(a->out[0])}},
+                          lt_n_elems(a->in[0]));
 }
 
 lt_status lt_swiglu_bwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
-    return lt_launch_each(a, swiglu_backward, lt_n_elems(a->in[0]), lt_read(a->in[0]),
-                          lt_read(a->in[1]), lt_read(a->dout[0]), lt_write_grad(a, 0),
-                          lt_write_grad(a, 1), lt_n_elems(a->in[0]));
+    return lt_map<swiglu_backward>(a, {},
+                                   {{lt_read(a->in[0]), lt_read(a->in[1]), lt_read(a->dout[0])},
+                                    {lt_write_grad(a, 0), lt_write_grad(a, 1)}},
+                                   lt_n_elems(a->in[0]));
 }
 
 // ---- gelu
@@ -94,47 +98,70 @@ static __device__ float normal_cdf(float x)
     return normcdff(x); // keeps its digits far to the left
 }
 
-static __device__ float bend(float x)
+// (1 + tanh u) / 2 = sigmoid(2 u): without the difference, which far to the left has no digits
+static __device__ float bent_cdf(float x)
 {
-    return tanhf(0.79788456F * (x + 0.044715F * x * x * x)); // sqrt(2 / pi)
+    return sigmoid(2.0F * 0.79788456F * (x + 0.044715F * x * x * x)); // sqrt(2 / pi)
 }
 
-__global__ static void gelu(lt_reader x, lt_writer y, lt_gelu_kind kind, int64_t n)
-{
-    const int64_t i = lt_thread_number();
-    if (i < n)
-        y.put(i, kind == LT_GELU_ERF ? x[i] * normal_cdf(x[i]) : 0.5F * x[i] * (1.0F + bend(x[i])));
-}
-
-__global__ static void gelu_backward(lt_reader x, lt_reader dy, lt_writer dx, lt_gelu_kind kind,
-                                     int64_t n)
-{
-    const int64_t i = lt_thread_number();
-    if (i >= n)
-        return;
-    const float v = x[i];
-    float slope;
-    if (kind == LT_GELU_ERF) {
-        slope = normal_cdf(v) + v * 0.39894228F * expf(-0.5F * v * v); // 1 / sqrt(2 pi)
-    } else {
-        const float t = bend(v);
-        slope = 0.5F * (1.0F + t) +
-                0.5F * v * (1.0F - t * t) * 0.79788456F * (1.0F + 0.134145F * v * v);
+struct gelu_erf {
+    static constexpr int n_in = 1, n_out = 1;
+    __device__ void operator()(const float (&x)[1], float (&y)[1]) const
+    {
+        y[0] = x[0] * normal_cdf(x[0]);
     }
-    dx.put(i, dy[i] * slope);
+};
+
+struct gelu_tanh {
+    static constexpr int n_in = 1, n_out = 1;
+    __device__ void operator()(const float (&x)[1], float (&y)[1]) const
+    {
+        y[0] = x[0] * bent_cdf(x[0]);
+    }
+};
+
+struct gelu_erf_backward {
+    static constexpr int n_in = 2, n_out = 1; // x, dy
+    __device__ void operator()(const float (&x)[2], float (&y)[1]) const
+    {
+        const float v = x[0];
+        y[0] = x[1] * (normal_cdf(v) + v * 0.39894228F * expf(-0.5F * v * v)); // 1 / sqrt(2 pi)
+    }
+};
+
+struct gelu_tanh_backward {
+    static constexpr int n_in = 2, n_out = 1;
+    __device__ void operator()(const float (&x)[2], float (&y)[1]) const
+    {
+        const float v = x[0], s = bent_cdf(v);
+        const float slope = 2.0F * 0.79788456F * (1.0F + 0.134145F * v * v);
+        y[0] = x[1] * (s + v * s * (1.0F - s) * slope);
+    }
+};
+
+static bool by_erf(const lt_op_args *a)
+{
+    return ((const lt_gelu_attr *)a->attr)->kind == LT_GELU_ERF;
 }
 
 lt_status lt_gelu_fwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
-    return lt_launch_each(a, gelu, lt_n_elems(a->in[0]), lt_read(a->in[0]), lt_write(a->out[0]),
-                          ((const lt_gelu_attr *)a->attr)->kind, lt_n_elems(a->in[0]));
+    const int64_t n = lt_n_elems(a->in[0]);
+    const lt_reader x = lt_read(a->in[0]);
+    const lt_writer y = lt_write(a->out[0]);
+    if (by_erf(a))
+        return lt_map<gelu_erf>(a, {}, {{x}, {y}}, n);
+    return lt_map<gelu_tanh>(a, {}, {{x}, {y}}, n);
 }
 
 lt_status lt_gelu_bwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
-    return lt_launch_each(a, gelu_backward, lt_n_elems(a->in[0]), lt_read(a->in[0]),
-                          lt_read(a->dout[0]), lt_write_grad(a, 0),
-                          ((const lt_gelu_attr *)a->attr)->kind, lt_n_elems(a->in[0]));
+    const int64_t n = lt_n_elems(a->in[0]);
+    const lt_reader x = lt_read(a->in[0]), dy = lt_read(a->dout[0]);
+    const lt_writer dx = lt_write_grad(a, 0);
+    if (by_erf(a))
+        return lt_map<gelu_erf_backward>(a, {}, {{x, dy}, {dx}}, n);
+    return lt_map<gelu_tanh_backward>(a, {}, {{x, dy}, {dx}}, n);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rotary tables, split_qkv_rope and qk_norm_rope.
-#include "op/cuda/columns.cuh"
+// The rotary tables, and split_qkv_rope.
+#include "op/cuda/eight.cuh"
 #include <math.h>
 extern "C" {
-#include "op/qk_norm_rope.h"
 #include "op/rope.h"
 }
 
@@ -127,16 +126,93 @@ __global__ static void split_backward(lt_reader dq, lt_reader dk, lt_reader dv, 
     dqkv.put(to + 2 * s.width, dv[at]);
 }
 
+// Three matrices [n, width] with rows `stride` numbers apart: q, k and v.
+struct three {
+    lt_sink part[3];
+    int64_t stride;
+};
+
+// Both at once, with E neighbours of either half of a head to a thread; sign -1 turns back.
+template <typename T, int E>
+__global__ static void turn_packs(three from, three to, const void *table, split_shape s,
+                                  float sign)
+{
+    const uint32_t d = (uint32_t)s.d, per_head = d / 2 / E, per_row = (uint32_t)s.width / 2 / E,
+                   number = blockIdx.x * LT_BLOCK + threadIdx.x, row = number / per_row,
+                   head = number % per_row / per_head, pack = number % per_head;
+    if (row >= s.n)
+        return;
+    const int64_t low = head * (d / E) + pack, high = low + per_head; // packs of a row
+    lt_pack<T, E> in[3][2];
+    lt_pack<float, E> c, sine;
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+        in[i][0].load(from.part[i].data, row * (from.stride / E) + low);
+        in[i][1].load(from.part[i].data, row * (from.stride / E) + high);
+    }
+    c.load(table, row * (s.d / E) + pack);
+    sine.load(table, row * (s.d / E) + per_head + pack);
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+        float l[E], h[E];
+#pragma unroll
+        for (int k = 0; k < E; k++) {
+            const float x = in[i][0][k], y = in[i][1][k];
+            l[k] = i == 2 ? x : x * c[k] - y * (sign * sine[k]);
+            h[k] = i == 2 ? y : y * c[k] + x * (sign * sine[k]);
+        }
+        to.part[i].put<T>(row * (to.stride / E) + low, l);
+        to.part[i].put<T>(row * (to.stride / E) + high, h);
+    }
+}
+
 static split_shape split_shape_of(const lt_op_args *a, const lt_tensor *qkv)
 {
     const int64_t width = qkv->dim[1] / 3;
     return {qkv->dim[0], width, width / ((const lt_split_qkv_rope_attr *)a->attr)->heads};
 }
 
+static three side_by_side(const lt_tensor *qkv, bool add, int64_t width)
+{
+    char *from = (char *)qkv->data;
+    const size_t bytes = (size_t)width * lt_dtype_bytes(qkv->dtype);
+    return {{{from, add}, {from + bytes, add}, {from + 2 * bytes, add}}, 3 * width};
+}
+
+static three apart(const lt_tensor *q, const lt_tensor *k, const lt_tensor *v, int64_t width)
+{
+    return {{{q->data, false}, {k->data, false}, {v->data, false}}, width};
+}
+
+// Neighbours that a thread may take: 8, 4, or 0 where turn_packs cannot.
+static int neighbours(const three &from, const three &to, const lt_tensor *table, split_shape s)
+{
+    for (int i = 0; i < 3; i++) // of a slice of qkv too: its width is a multiple of eight
+        if (!lt_aligned({from.part[i].data, to.part[i].data}))
+            return 0;
+    if (!lt_aligned({table->data}) || s.n * s.width / 8 > INT32_MAX)
+        return 0;
+    return s.d % 16 == 0 ? 8 : s.d % 8 == 0 ? 4 : 0;
+}
+
+template <typename T>
+static lt_status turn(const lt_op_args *a, const three &from, const three &to, split_shape s, int e,
+                      float sign)
+{
+    return lt_launch_each(a, e == 8 ? turn_packs<T, 8> : turn_packs<T, 4>, s.n * s.width / 2 / e,
+                          from, to, (const void *)a->in[1]->data, s, sign);
+}
+
 lt_status lt_split_qkv_rope_fwd_cuda(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
     const split_shape s = split_shape_of(a, a->in[0]);
+    const three from = side_by_side(a->in[0], false, s.width),
+                to = apart(a->out[0], a->out[1], a->out[2], s.width);
+    const int e = neighbours(from, to, a->in[1], s);
+    if (e > 0)
+        return a->in[0]->dtype == LT_BF16 ? turn<lt_bf16>(a, from, to, s, e, 1.0F)
+                                          : turn<float>(a, from, to, s, e, 1.0F);
     return lt_launch_each(a, split, s.n * s.width, lt_read(a->in[0]), lt_read(a->in[1]),
                           lt_write(a->out[0]), lt_write(a->out[1]), lt_write(a->out[2]), s);
 }
@@ -147,122 +223,15 @@ lt_status lt_split_qkv_rope_bwd_cuda(const lt_op_args *a)
     if (!a->din[0])
         return LT_OK;
     const split_shape s = split_shape_of(a, a->din[0]);
+    if (a->dout[0] && a->dout[1] && a->dout[2] && a->dout[0]->dtype == a->din[0]->dtype) {
+        const three from = apart(a->dout[0], a->dout[1], a->dout[2], s.width),
+                    to = side_by_side(a->din[0], (a->add & LT_IN(0)) != 0, s.width);
+        const int e = neighbours(from, to, a->in[1], s);
+        if (e > 0)
+            return a->din[0]->dtype == LT_BF16 ? turn<lt_bf16>(a, from, to, s, e, -1.0F)
+                                               : turn<float>(a, from, to, s, e, -1.0F);
+    }
     return lt_launch_each(a, split_backward, s.n * s.width, lt_read(a->dout[0]),
                           lt_read(a->dout[1]), lt_read(a->dout[2]), lt_read(a->in[1]),
                           lt_write_grad(a, 0), s);
-}
-
-// ---- qk_norm_rope: a warp for each head
-
-// One op's numbers, as device functions read them. `head` counts through all rows.
-struct heads_of {
-    lt_reader x, w, table, dy;
-    int64_t n, per_row, d, m; // heads in all, in a row, their width, half the rotary width
-    float eps;
-
-    // (mean x^2 + eps)^-1/2 of a head
-    __device__ float root(int64_t head) const
-    {
-        float sum = 0.0F;
-        for (int64_t j = threadIdx.x % 32; j < d; j += 32)
-            sum += x[head * d + j] * x[head * d + j];
-        return rsqrtf(lt_warp_sum(sum) / (float)d + eps);
-    }
-
-    // Number j of a normalised head, with the narrowings of a bf16 rms_norm.
-    __device__ float normed(int64_t head, int64_t j, float r) const
-    {
-        return lt_narrow(x.bf16, w[j] * lt_narrow(x.bf16, x[head * d + j] * r));
-    }
-
-    // Cosine and sine for number j; false for those that are not rotated.
-    __device__ bool angle(int64_t head, int64_t j, float *c, float *s) const
-    {
-        if (j >= 2 * m)
-            return false;
-        const int64_t at = head / per_row * 2 * m + j % m;
-        *c = lt_narrow(x.bf16, table[at]);
-        *s = lt_narrow(x.bf16, table[at + m]);
-        return true;
-    }
-
-    // Gradient of the normalised number j: dy turned back by the angle.
-    __device__ float turned_back(int64_t head, int64_t j) const
-    {
-        const float g = dy[head * d + j];
-        float c, s;
-        if (!angle(head, j, &c, &s))
-            return g;
-        return g * c + (j < m ? dy[head * d + j + m] : -dy[head * d + j - m]) * s;
-    }
-};
-
-__global__ static void norm_rope(heads_of h, lt_writer y)
-{
-    const int64_t head = lt_thread_number() / 32;
-    if (head >= h.n)
-        return;
-    const float r = h.root(head);
-    for (int64_t j = threadIdx.x % 32; j < h.d; j += 32) {
-        float v = h.normed(head, j, r), c, s;
-        if (h.angle(head, j, &c, &s))
-            v = v * c + (j < h.m ? -h.normed(head, j + h.m, r) : h.normed(head, j - h.m, r)) * s;
-        y.put(head * h.d + j, v);
-    }
-}
-
-__global__ static void norm_rope_backward(heads_of h, lt_writer dx, float *r_out)
-{
-    const int64_t head = lt_thread_number() / 32;
-    if (head >= h.n)
-        return;
-    const float r = h.root(head);
-    float sum = 0.0F;
-    for (int64_t j = threadIdx.x % 32; j < h.d; j += 32)
-        sum += h.turned_back(head, j) * h.w[j] * h.x[head * h.d + j];
-    const float mean = lt_warp_sum(sum) * r / (float)h.d;
-    for (int64_t j = threadIdx.x % 32; j < h.d; j += 32)
-        dx.put(head * h.d + j,
-               r * (h.turned_back(head, j) * h.w[j] - h.x[head * h.d + j] * r * mean));
-    if (threadIdx.x % 32 == 0)
-        r_out[head] = r;
-}
-
-struct head_term {
-    heads_of h;
-    const float *r;
-    __device__ float operator()(int64_t head, int64_t j) const
-    {
-        return h.turned_back(head, j) * h.x[head * h.d + j] * r[head];
-    }
-};
-
-static heads_of heads_in(const lt_op_args *a)
-{
-    const lt_qk_norm_rope_attr *attr = (const lt_qk_norm_rope_attr *)a->attr;
-    heads_of h = {};
-    h.x = lt_read(a->in[0]), h.w = lt_read(a->in[1]), h.table = lt_read(a->in[2]),
-    h.dy = lt_read(a->dout[0]);
-    h.per_row = attr->heads;
-    h.n = a->in[0]->dim[0] * attr->heads;
-    h.d = a->in[0]->dim[1] / attr->heads;
-    h.m = a->in[2]->dim[1] / 2;
-    h.eps = (float)attr->eps;
-    return h;
-}
-
-lt_status lt_qk_norm_rope_fwd_cuda(const lt_op_args *a)
-{
-    LT_TRY(lt_cuda_begin(a));
-    const heads_of h = heads_in(a);
-    return lt_launch_each(a, norm_rope, h.n * 32, h, lt_write(a->out[0]));
-}
-
-lt_status lt_qk_norm_rope_bwd_cuda(const lt_op_args *a)
-{
-    LT_TRY(lt_cuda_begin(a));
-    const heads_of h = heads_in(a);
-    float *r = (float *)a->run->scratch;
-    LT_TRY(lt_launch_each(a, norm_rope_backward, h.n * 32, h, lt_write_grad(a, 0), r));
-    return lt_sum_columns(a, head_term{h, r}, h.n, h.d, lt_write_grad(a, 1));
 }
