@@ -103,12 +103,13 @@ static lt_status run(const world *w, const product *p, int64_t tokens)
         a.din[1] = pass == 2 ? &dw : NULL;
         st = measure(w, lt_op_kernel(&lt_op_linear, w->d->backend, pass ? LT_BACKWARD : LT_FORWARD),
                      &a, &ms, &host_us);
-        if (st == LT_OK)
+        if (st == LT_OK) {
             printf("{\"case\": \"%s %s\", \"pass\": \"%s\", \"rows\": %lld, \"out\": %lld, "
                    "\"in\": %lld, \"ms\": %.4f, \"tflops\": %.0f, \"host_us\": %.1f}\n",
                    p->model, p->name, names[pass], (long long)rows, (long long)p->out,
                    (long long)p->in, ms, 2e-9 * (double)rows * (double)p->out * (double)p->in / ms,
                    host_us);
+        }
         (void)fflush(stdout);
     }
     for (int i = 0; i < 4; i++)

@@ -17,7 +17,13 @@
 // kernels also round weights and their gradients in between (spec: 2.0e-3 to 3.0e-3 against f64).
 static const double limit_out = 4e-3, limit_grad = 6e-3, limit_lse = 1e-4; // lse: largest, absolute
 
-enum { GUARD = 256, GUARD_BYTE = 0xA5, GARBAGE_BYTE = 0xFF, MAX_SEGMENTS = 300 };
+enum {
+    GUARD = 256,
+    GUARDS = 2 * GUARD,
+    GUARD_BYTE = 0xA5,
+    GARBAGE_BYTE = 0xFF,
+    MAX_SEGMENTS = 300
+};
 
 typedef struct attention_case {
     int32_t heads, kv_heads, d;
@@ -105,10 +111,10 @@ static lt_status take(world *w, lt_tensor shape, int byte, buffer *out)
 {
     const size_t bytes = lt_tensor_bytes(&shape);
     out->t = shape;
-    LT_TRY(w->gpu->alloc(w->gpu, bytes + 2 * GUARD, "a tensor of the test", &out->memory));
+    LT_TRY(w->gpu->alloc(w->gpu, bytes + GUARDS, "a tensor of the test", &out->memory));
     LT_TRY(lt_vec_push(&w->held, &out->memory));
     out->t.data = (char *)out->memory + GUARD;
-    LT_TRY(w->gpu->fill(w->gpu, w->stream, out->memory, GUARD_BYTE, bytes + 2 * GUARD));
+    LT_TRY(w->gpu->fill(w->gpu, w->stream, out->memory, GUARD_BYTE, bytes + GUARDS));
     return w->gpu->fill(w->gpu, w->stream, out->t.data, byte, bytes);
 }
 
@@ -116,9 +122,9 @@ static lt_status fetch(world *w, const buffer *b, lt_tensor *out)
 {
     const size_t bytes = lt_tensor_bytes(&b->t);
     void *memory = NULL;
-    LT_TRY(lt_arena_take(w->arena, bytes + 2 * GUARD, &memory));
-    LT_TRY(w->gpu->copy(w->gpu, w->stream, memory, b->memory, bytes + 2 * GUARD,
-                        LT_COPY_DEVICE_TO_HOST));
+    LT_TRY(lt_arena_take(w->arena, bytes + GUARDS, &memory));
+    LT_TRY(
+        w->gpu->copy(w->gpu, w->stream, memory, b->memory, bytes + GUARDS, LT_COPY_DEVICE_TO_HOST));
     LT_TRY(w->gpu->stream_sync(w->gpu, w->stream));
     const unsigned char *byte = memory;
     for (size_t i = 0; i < GUARD; i++)
@@ -222,7 +228,7 @@ static lt_status open_subject(world *w, const attention_case *c, subject *s)
                                   .deterministic = c->deterministic};
     LT_TRY(lt_arena_take(w->arena, (MAX_SEGMENTS + 1) * sizeof(int32_t), &memory));
     s->tokens = read_lengths(c->lengths, memory, &n);
-    const int64_t q = c->heads * c->d, kv = c->kv_heads * c->d;
+    const int64_t q = (int64_t)c->heads * c->d, kv = (int64_t)c->kv_heads * c->d;
     LT_TRY(numbers(w, s->tokens, q, 1, s->q));
     LT_TRY(numbers(w, s->tokens, kv, 2, s->k));
     LT_TRY(numbers(w, s->tokens, kv, 3, s->v));
@@ -416,7 +422,7 @@ static lt_status time_case(world *w, const attention_case *c)
     buffer scratch;
     double ms;
     LT_TRY(open_subject(w, c, &s));
-    const int64_t q = c->heads * c->d, kv = c->kv_heads * c->d;
+    const int64_t q = (int64_t)c->heads * c->d, kv = (int64_t)c->kv_heads * c->d;
     LT_TRY(take(w, lt_tensor_2d(LT_BF16, s.tokens, q), 0, &r.o));
     LT_TRY(take(w, lt_tensor_2d(LT_F32, c->heads, s.tokens), 0, &r.lse));
     for (int i = 0; i < 3; i++)

@@ -16,8 +16,8 @@ enum {
 // be made, plans are made anew in each run.
 void lt_cudnn_keep_plans(lt_cudnn *c, const char *device)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe)
+    const char *cache = getenv("XDG_CACHE_HOME"); // NOLINT(concurrency-mt-unsafe)
+    const char *home = getenv("HOME");            // NOLINT(concurrency-mt-unsafe)
     const bool has_cache = cache && cache[0] == '/';
     lt_buf path = {0};
     if (!has_cache && !(home && home[0] == '/'))

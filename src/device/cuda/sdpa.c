@@ -223,10 +223,11 @@ static lt_status fill_pack(const lt_cudnn *c, lt_dnn pack, const lt_sdpa_plan *p
         {CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, p->n_ids, (void *)pointer},
         {CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, (void *)&workspace},
     };
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         LT_TRY(lt_cudnn_check(
             c, c->desc_set(pack, parts[i].name, parts[i].type, parts[i].n, parts[i].values),
             "naming the tensors of a call"));
+    }
     return lt_cudnn_check(c, c->finalize(pack), "naming the tensors of a call");
 }
 

@@ -288,20 +288,22 @@ static void give_queries(writer *w, lt_dnn ds, lt_dnn k_columns)
     const lt_dnn dq = query_rows(w, LT_SDPA_DQ);
     lt_dnn_add_reshape(w->g, k_columns, k);
     lt_dnn sum = dq;
-    if (s->packed && !s->padded_sums)
+    if (s->packed && !s->padded_sums) {
         sum = rows(w, LT_SDPA_DQ_SUM, CUDNN_DATA_FLOAT, s->heads, s->row_q, w->at_q);
-    else if (!s->deterministic)
+    } else if (!s->deterministic) {
         sum = lt_dnn_tensor_of(
             w->g, &(lt_dnn_tensor){.id = 1 + LT_SDPA_DQ_SUM,
                                    .type = CUDNN_DATA_FLOAT,
                                    .dim = {s->batch, s->heads, s->length, s->head_dim}});
+    }
     lt_dnn_add_matmul(w->g,
                       &(lt_dnn_matmul){.a = ds, .b = k, .c = sum, .m = w->length, .k = w->length});
-    if (!s->deterministic)
+    if (!s->deterministic) {
         lt_dnn_add_pointwise(w->g, &(lt_dnn_pointwise){.mode = CUDNN_POINTWISE_IDENTITY,
                                                        .compute = CUDNN_DATA_FLOAT,
                                                        .x = sum,
                                                        .y = dq});
+    }
 }
 
 static void write_backward(writer *w)
