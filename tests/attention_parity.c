@@ -2,7 +2,7 @@
 // attention_parity: the library's fused attention in bf16 beside the plain kernels in f32 on the
 // same numbers, over shapes of text and of vision towers. Outputs and scratch start as garbage
 // between guard bytes, gradients overwrite or add, the deterministic form is run twice. With the
-// argument `time`: rates of large shapes, on a hot chip. Exit code 1 when something is outside its
+// argument `time`: rates of large shapes, on a hot chip; `deterministic`: those cases alone. Exit code 1 when something is outside its
 // limit, 77 when there is no GPU.
 #include "base/memory.h"
 #include "base/rng.h"
@@ -62,6 +62,12 @@ static const attention_case cases[] = {
     {8, 2, 128, true, true, "700 400 100 1", 0, 0},
     {8, 2, 128, true, true, "+3 17 64 65 1 2 0 300 +2", 7, 0},
     {8, 2, 128, true, true, "4x256", 0, 0},
+    {8, 2, 128, true, true, "4x128", 0, 0},
+    {8, 2, 128, true, true, "1", 0, 0},
+    {8, 2, 128, true, true, "17", 0, 0},
+    {8, 2, 128, true, true, "129 131 140 150", 0, 0},
+    {8, 2, 256, true, true, "12 100 300", 0, 0},
+    {4, 4, 64, false, true, "30x4 129", 0, 0},
     {16, 16, 64, false, true, "2x512", 0, 0},
     {16, 16, 72, false, true, "2x512", 0, 0},
     {4, 2, 8, true, true, "300 200", 0, 0},
@@ -447,13 +453,15 @@ static lt_status time_case(world *w, const attention_case *c)
 
 // ---- the program
 
-static int check_all(world *w, bool times)
+static int check_all(world *w, bool times, bool deterministic)
 {
     int passed = 0, failed = 0;
     const attention_case *list = times ? timed : cases;
     const size_t n = times ? sizeof timed / sizeof timed[0] : sizeof cases / sizeof cases[0];
     for (size_t i = 0; i < n; i++) {
         bool ok = true;
+        if (deterministic && !list[i].deterministic)
+            continue;
         const lt_status st = times ? time_case(w, &list[i]) : one_case(w, &list[i], &ok);
         if (st != LT_OK)
             printf("FAIL %d/%d d%d \"%s\": %s\n", list[i].heads, list[i].kv_heads, list[i].d,
@@ -467,9 +475,10 @@ static int check_all(world *w, bool times)
 
 int main(int argc, char **argv)
 {
-    const bool times = argc == 2 && strcmp(argv[1], "time") == 0;
-    if (argc > 2 || (argc == 2 && !times)) {
-        (void)fputs("usage: attention_parity [time]\n", stderr);
+    const bool times = argc == 2 && strcmp(argv[1], "time") == 0,
+               deterministic = argc == 2 && strcmp(argv[1], "deterministic") == 0;
+    if (argc > 2 || (argc == 2 && !times && !deterministic)) {
+        (void)fputs("usage: attention_parity [time|deterministic]\n", stderr);
         return 2;
     }
     world w = {.held = LT_VEC_OF(void *)};
@@ -483,7 +492,7 @@ int main(int argc, char **argv)
     int rc = 1;
     if (lt_arena_create(&w.arena, "test") == LT_OK &&
         w.gpu->stream_create(w.gpu, &w.stream) == LT_OK)
-        rc = check_all(&w, times);
+        rc = check_all(&w, times, deterministic);
     else
         printf("FAIL %s\n", lt_error_message());
     if (w.stream)

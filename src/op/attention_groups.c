@@ -66,6 +66,14 @@ int lt_attention_groups(const int32_t *segments, int64_t n,
     return n_groups;
 }
 
+lt_attention_group lt_attention_short_group(const int32_t *segments, int64_t n)
+{
+    lt_attention_group g = {.above = 0, .most = LT_ATTENTION_TILE, .length = LT_ATTENTION_TILE};
+    g.n = count(segments, n, g.above, g.most);
+    g.batch = g.n > 0 ? batch_of(g.n) : 0;
+    return g;
+}
+
 int64_t lt_attention_equal_length(const int32_t *segments, int64_t n)
 {
     const int64_t length = n > 0 ? segments[1] - segments[0] : 0;
@@ -77,11 +85,15 @@ int64_t lt_attention_equal_length(const int32_t *segments, int64_t n)
     return length;
 }
 
+int64_t lt_attention_most_short(int64_t n)
+{
+    return (n + n / 2 + 1) * LT_ATTENTION_TILE;
+}
+
 // A group of short ones: at most 3/2 n sequences of a tile. Another: n' sequences longer than 3/4
 // of the longest, m, so n' m <= 4/3 tokens; its batch is at most 3/2 n' (n' for one or two), its
 // length at most m + max(m / 16, 63).
 int64_t lt_attention_most_padded(int64_t tokens, int64_t n)
 {
-    const int64_t short_ones = (n + n / 2 + 1) * LT_ATTENTION_TILE;
-    return lt_max_i64(short_ones, 3 * tokens + LT_ATTENTION_TILE);
+    return lt_max_i64(lt_attention_most_short(n), 3 * tokens + LT_ATTENTION_TILE);
 }

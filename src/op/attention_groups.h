@@ -29,6 +29,8 @@ enum {
  */
 int lt_attention_groups(const int32_t *segments, int64_t n,
                         lt_attention_group groups[LT_MAX_ATTENTION_GROUPS]);
+/** The segments of at most a tile, as one group; its n may be 0. */
+lt_attention_group lt_attention_short_group(const int32_t *segments, int64_t n);
 /** The length that kernels are prepared for: at most a sixteenth more from 1024 tokens on. */
 int64_t lt_attention_length(int64_t tokens);
 /** Tokens of each segment where all have as many, a multiple of the tile; else 0. */
@@ -38,4 +40,6 @@ int64_t lt_attention_equal_length(const int32_t *segments, int64_t n);
  * its sequences is padded to `length`.
  */
 int64_t lt_attention_most_padded(int64_t tokens, int64_t n);
+/** The same of the short group alone. */
+int64_t lt_attention_most_short(int64_t n);
 #endif

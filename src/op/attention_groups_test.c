@@ -26,9 +26,15 @@ static void every_segment_is_in_one_group_and_fits(void **state)
             assert_true(g[k].batch * g[k].length <= lt_attention_most_padded(tokens, n));
             members += g[k].n;
         }
-        for (int64_t i = 0; i < n; i++)
+        const lt_attention_group few = lt_attention_short_group(segments, n);
+        int64_t n_short = 0;
+        for (int64_t i = 0; i < n; i++) {
             members -= segments[i + 1] > segments[i];
+            n_short += segments[i + 1] > segments[i] && segments[i + 1] - segments[i] <= 128;
+        }
         assert_int_equal(members, 0);
+        assert_int_equal(few.n, n_short);
+        assert_true(few.batch >= few.n && few.batch * few.length <= lt_attention_most_short(n));
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention by cuDNN. Segments of one length are a plain batch; others go by groups of about one
-// length, each segment at its offset ("packed"), or, where gradients have to repeat bit for bit,
-// one by one. All memory is the call's scratch, and tables of offsets are made on the device.
+// length, each segment at its offset ("packed"). Where gradients have to repeat bit for bit, long
+// segments go one by one; short ones stay packed, as their sums have two terms at most. All memory is the call's scratch, and tables of offsets are made on the device.
 #include "device/cuda/sdpa.h"
 #include "op/cuda/attention.cuh"
 #include <math.h>
@@ -18,8 +18,8 @@ enum { MOST_WIDTH = 256, WORKSPACE = 64 << 10, WORKSPACE_OF_SEQUENCE = 1 << 10 }
 struct job {
     const lt_op_args *a;
     bool backward, causal;
-    bool deterministic; // the backward pass, which is never packed then
-    bool padded;        // packed sums of heads of odd width come out wrong
+    bool deterministic; // the backward pass
+    bool padded;        // sums are, where packed: those of heads of odd width come out wrong else
     int64_t tokens, heads, kv_heads, group, d, n_segments, n_sequences;
     const int32_t *segments; // on the device
     int64_t first, last;     // the rows that segments cover
@@ -38,7 +38,7 @@ static job job_of(const lt_op_args *a, lt_pass pass)
     j.kv_heads = attr->kv_heads;
     j.group = j.heads / j.kv_heads;
     j.d = a->in[0]->dim[1] / attr->heads;
-    j.padded = j.backward && !j.deterministic && j.d % 16 != 0;
+    j.padded = j.backward && (j.deterministic || j.d % 16 != 0);
     j.n_segments = lt_n_elems(a->in[3]) - 1;
     j.n_sequences = 2 * lt_max_i64(j.n_segments, 1); // as groups round them up
     return j;
@@ -77,12 +77,19 @@ static int64_t score_bytes(const job &j, int64_t kv_heads, int64_t batch, int64_
     return 2 * kv_heads * j.group * batch * side * side;
 }
 
+// Tokens that packed sequences have at most when their sums are padded.
+static int64_t padded_rows(const job &j)
+{
+    return j.deterministic ? lt_attention_most_short(j.n_segments)
+                           : lt_attention_most_padded(j.tokens, j.n_segments);
+}
+
 static room lay_out(const job &j, char *memory)
 {
     room r = {};
     bump b = {memory};
     const int64_t row = j.heads * j.d,
-                  rows = j.padded ? lt_attention_most_padded(j.tokens, j.n_segments) : j.tokens;
+                  rows = j.padded ? lt_max_i64(j.tokens, padded_rows(j)) : j.tokens;
     r.table = (int32_t *)b.take(4 * (j.n_sequences + 1) * (int64_t)sizeof(int32_t));
     r.lse = (float *)b.take(j.tokens * j.heads * (int64_t)sizeof(float));
     int64_t workspace = WORKSPACE + WORKSPACE_OF_SEQUENCE * j.n_sequences;
@@ -91,8 +98,8 @@ static room lay_out(const job &j, char *memory)
             if (!j.a->din[i] || j.a->add & LT_IN(i))
                 r.in_place_of[i] = b.take((int64_t)lt_tensor_bytes(j.a->in[i]));
         r.row_sum = (float *)b.take(rows * j.heads * (int64_t)sizeof(float));
-        if (!j.deterministic)
-            r.dq_sum = (float *)b.take(rows * row * (int64_t)sizeof(float));
+        r.dq_sum = (float *)b.take((j.deterministic ? padded_rows(j) : rows) * row *
+                                   (int64_t)sizeof(float));
         if (shared_keys(j))
             r.heads = b.take(rows * row * 4);
         if (j.deterministic) {
@@ -214,6 +221,7 @@ static lt_sdpa_shape packed_shape(const job &j, const lt_attention_group &g)
     s.length = g.length;
     s.lse_heads = j.heads;
     s.packed = true;
+    s.deterministic = false;
     s.padded_sums = j.padded;
     return s;
 }
@@ -293,16 +301,6 @@ static lt_status run_batched(const job &j, const room &r, int64_t first, int64_t
     return run_heads(j, s, plan, p, batched_workspace(r));
 }
 
-static lt_status run_one_by_one(const job &j, const room &r, const int32_t *segments)
-{
-    for (int64_t i = 0; i < j.n_segments; i++) {
-        const int64_t length = segments[i + 1] - segments[i];
-        if (length > 0)
-            LT_TRY(run_batched(j, r, segments[i], 1, length));
-    }
-    return LT_OK;
-}
-
 // Where padded, as where batched.
 static char *packed_workspace(const job &j, const room &r)
 {
@@ -342,6 +340,17 @@ static lt_status run_packed(const job &j, const room &r, const lt_attention_grou
         LT_TRY(lt_launch_each(j.a, unpack_lse, n_numbers, lse, r.lse, j.tokens, j.heads, j.first,
                               j.last));
     return LT_OK;
+}
+
+static lt_status run_one_by_one(const job &j, const room &r, const int32_t *segments)
+{
+    const lt_attention_group few = lt_attention_short_group(segments, j.n_segments);
+    for (int64_t i = 0; i < j.n_segments; i++) {
+        const int64_t length = segments[i + 1] - segments[i];
+        if (length > few.most)
+            LT_TRY(run_batched(j, r, segments[i], 1, length));
+    }
+    return few.n > 0 ? run_packed(j, r, &few, 1) : LT_OK;
 }
 
 // ---- rows that no segment has, and gradients that are added
@@ -412,7 +421,6 @@ static const char *obstacle(const job &j)
     } rules[] = {{all_bf16(j), "fused kernels are for bf16"},
                  {j.d % 8 == 0 && j.d <= MOST_WIDTH,
                   "fused kernels have heads of 8, 16, 24, .. to 256 numbers"},
-                 {!j.deterministic, "the fused form that repeats bit for bit is not trusted yet"},
                  {j.tokens > 0 && j.last > j.first, "there are no tokens"},
                  {(j.tokens + 1) * j.heads * j.d < INT32_MAX,
                   "fused kernels count at most 2147483647 numbers in a tensor"},
@@ -445,29 +453,30 @@ static lt_status check_batched(const job &j, const room &r, int64_t batch, int64
     return check_plan(j, batched_shape(j, batch, length), batched_workspace(r), r, why);
 }
 
-static lt_status check_one_by_one(const job &j, const room &r, const int32_t *segments,
-                                  const char **why)
-{
-    for (int64_t i = 0; i < j.n_segments && !*why; i++) {
-        const int64_t length = segments[i + 1] - segments[i];
-        if (length > 0)
-            LT_TRY(check_batched(j, r, 1, length, why));
-    }
-    return LT_OK;
-}
-
 static lt_status check_packed(const job &j, const room &r, const lt_attention_group *g, int n,
                               const char **why)
 {
     for (int i = 0; i < n && !*why; i++) {
-        if (g[i].batch > j.n_sequences ||
-            (j.padded &&
-             g[i].batch * g[i].length > lt_attention_most_padded(j.tokens, j.n_segments)))
+        if (g[i].batch > j.n_sequences || (j.padded && g[i].batch * g[i].length > padded_rows(j)))
             *why = "its segments need more scratch than was planned";
         else
             LT_TRY(check_plan(j, packed_shape(j, g[i]), packed_workspace(j, r), r, why));
     }
     return LT_OK;
+}
+
+static lt_status check_one_by_one(const job &j, const room &r, const int32_t *segments,
+                                  const char **why)
+{
+    const lt_attention_group few = lt_attention_short_group(segments, j.n_segments);
+    for (int64_t i = 0; i < j.n_segments && !*why; i++) {
+        const int64_t length = segments[i + 1] - segments[i];
+        if (length > few.most)
+            LT_TRY(check_batched(j, r, 1, length, why));
+    }
+    if (few.n > 0 && !*why)
+        *why = "short segments in the form that repeats bit for bit are not trusted yet";
+    return few.n > 0 && !*why ? check_packed(j, r, &few, 1, why) : LT_OK;
 }
 
 lt_status lt_attention_fused(const lt_op_args *a, lt_pass pass, const char **why)
@@ -486,7 +495,8 @@ lt_status lt_attention_fused(const lt_op_args *a, lt_pass pass, const char **why
         return LT_OK;
     }
     lt_attention_group groups[LT_MAX_ATTENTION_GROUPS];
-    const int64_t equal = lt_attention_equal_length(segments, j.n_segments);
+    const int64_t shared = lt_attention_equal_length(segments, j.n_segments),
+                  equal = j.deterministic && shared <= LT_ATTENTION_TILE ? 0 : shared;
     const int n = equal ? 0 : lt_attention_groups(segments, j.n_segments, groups);
     LT_TRY(equal             ? check_batched(j, r, j.n_segments, equal, why)
            : j.deterministic ? check_one_by_one(j, r, segments, why)
