@@ -1,15 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the build needs on Debian 12+ and Ubuntu 24.04+: with apt when root, else says the command and stops.
-# usage: tools/install-deps.sh [--ci]     (--ci: also what .ci/run needs)
+# usage: tools/install-deps.sh [--ci] [--video]
+#   --ci: also what .ci/run needs; --video: also what a build with -DLATHE_FFMPEG=ON needs
 set -eu
 
 packages="build-essential cmake ninja-build pkg-config
   libjansson-dev libyaml-dev libpcre2-dev libutf8proc-dev libjpeg-dev libpng-dev libwebp-dev zlib1g-dev
   libdnnl-dev libcmocka-dev"
-if [ "${1:-}" = --ci ]; then
-  packages="$packages git clang clang-format clang-tidy"
-fi
+for option in "$@"; do
+  case $option in
+    --ci) packages="$packages git clang clang-format clang-tidy" ;;
+    --video) packages="$packages libavformat-dev libavcodec-dev libavutil-dev libswscale-dev" ;;
+    *) echo "install-deps: there is no option $option" >&2; exit 2 ;;
+  esac
+done
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
   echo "install-deps: this is no Debian or Ubuntu, so nothing was checked; the build needs what these packages hold:" $packages

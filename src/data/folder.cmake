@@ -1,1 +1,10 @@
 target_link_libraries(lt_data ${kind} PkgConfig::jansson PkgConfig::libpcre2_8 PkgConfig::libutf8proc PkgConfig::libjpeg PkgConfig::libpng PkgConfig::libwebp PkgConfig::libwebpdemux PkgConfig::zlib)
+# Video files: one of the two files that read them, with FFmpeg's libraries or by saying why not.
+if(LATHE_FFMPEG)
+  set(other none)
+  target_compile_definitions(lt_data ${kind} LATHE_FFMPEG)
+  target_link_libraries(lt_data ${kind} PkgConfig::libavformat PkgConfig::libavcodec PkgConfig::libavutil PkgConfig::libswscale)
+else()
+  set(other ffmpeg)
+endif()
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/data/video/file_${other}.c PROPERTIES HEADER_FILE_ONLY ON)

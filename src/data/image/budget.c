@@ -157,6 +157,17 @@ lt_status lt_image_load_bytes(const void *bytes, size_t len, const char *name,
     return LT_OK;
 }
 
+lt_status lt_image_fit(lt_image *image, const lt_image_budget *budget, const char *name)
+{
+    lt_native native = {.mode = LT_MODE_RGB, .h = image->h, .w = image->w, .px = image->px};
+    *image = (lt_image){0};
+    const lt_status st = regularise(&native, budget, name, image);
+    if (st == LT_ERR_DATA)
+        lt_error_note("picture %s", name);
+    lt_native_deinit(&native);
+    return st;
+}
+
 lt_status lt_image_load(const char *path, const lt_image_budget *budget, lt_image *out)
 {
     lt_buf file = {0};

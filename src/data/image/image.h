@@ -100,6 +100,13 @@ LT_NODISCARD lt_status lt_image_load(const char *path, const lt_image_budget *bu
 LT_NODISCARD lt_status lt_image_load_bytes(const void *bytes, size_t len, const char *name,
                                            const lt_image_budget *budget, lt_image *out);
 
+/**
+ * Bring an RGB picture within the budget, in place.
+ * errors   LT_ERR_DATA as lt_image_budget_size, naming the picture; LT_ERR_MEMORY
+ */
+LT_NODISCARD lt_status lt_image_fit(lt_image *image, const lt_image_budget *budget,
+                                    const char *name);
+
 // ---------------------------------------------------------------- the model's processor
 
 /** Whose arithmetic the processor's resize and normalisation follow. */
