@@ -40,6 +40,7 @@ static lt_status print_gpu(const lt_gpu *g, lt_buf *out)
 static lt_status print_devices(lt_buf *out)
 {
     const lt_gpu_list gpus = lt_gpus();
+    const lt_text512 attention = lt_gpu_attention();
     bool usable = false;
     LT_TRY(print_cpu(out));
     for (int i = 0; i < gpus.n; i++) {
@@ -50,6 +51,8 @@ static lt_status print_devices(lt_buf *out)
         LT_TRY(lt_buf_printf(out, "cuda     %s\n", gpus.why_none));
     if (gpus.versions[0])
         LT_TRY(lt_buf_printf(out, "         %s\n", gpus.versions));
+    if (attention.s[0])
+        LT_TRY(lt_buf_printf(out, "         %s\n", attention.s));
     return lt_buf_printf(out, "lathe.device: auto is %s here\n", usable ? "cuda" : "cpu");
 }
 

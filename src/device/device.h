@@ -92,6 +92,11 @@ typedef struct lt_gpu_list {
     char why_none[256]; /* n is 0: why */
 } lt_gpu_list;
 lt_gpu_list lt_gpus(void);
+typedef struct lt_text512 {
+    char s[512];
+} lt_text512;
+/** What attention on a GPU goes through here, for people; "" in a build without CUDA. */
+lt_text512 lt_gpu_attention(void);
 /** Accepts NULL. */
 void lt_device_close(lt_device *d);
 

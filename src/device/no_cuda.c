@@ -15,6 +15,11 @@ lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out)
         index);
 }
 
+lt_text512 lt_gpu_attention(void)
+{
+    return (lt_text512){0};
+}
+
 lt_gpu_list lt_gpus(void)
 {
     lt_gpu_list list = {0};

@@ -67,7 +67,9 @@ lt_status lt_cudnn_open(const char *device_json, lt_cudnn *out)
     for (size_t i = 0; i < sizeof places / sizeof places[0] && !c.library; i++)
         c.library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
     if (!c.library) {
-        return LT_FAIL(LT_ERR_DEVICE, "cuDNN (libcudnn.so.9) was not found: %s",
+        return LT_FAIL(LT_ERR_DEVICE,
+                       "cuDNN (libcudnn.so.9) was not found (LD_LIBRARY_PATH can name its folder): "
+                       "%s",
                        dlerror()); // NOLINT(concurrency-mt-unsafe): its message is the thread's own
     }
     lt_status st = find_symbols(&c);

@@ -256,6 +256,26 @@ lt_status lt_sdpa_run(lt_device *d, lt_stream *stream, const lt_sdpa_plan *plan,
     return st;
 }
 
+lt_text512 lt_gpu_attention(void)
+{
+    lt_cudnn c;
+    lt_text512 text;
+    if (lt_cudnn_open("", &c) != LT_OK) {
+        (void)snprintf(
+            text.s, sizeof text.s,
+            "attention: plain kernels, many times slower than the fused ones of cuDNN 9: "
+            "%.300s",
+            lt_error_message());
+        lt_error_clear();
+        return text;
+    }
+    const size_t v = c.version();
+    (void)snprintf(text.s, sizeof text.s, "attention: cuDNN %zu.%zu.%zu, fused in bf16", v / 10000,
+                   v / 100 % 100, v % 100);
+    lt_cudnn_close(&c);
+    return text;
+}
+
 bool lt_sdpa_can_try(void)
 {
     lt_cudnn c;
