@@ -293,6 +293,7 @@ static lt_status plan_made(const bench *b, const lt_state_layout *state, const l
                                   .compute = b->dtype,
                                   .capacity = lt_extents_bucket(&real),
                                   .policy = policies,
+                                  .batch_apart = strcmp(b->o->device, "cuda") == 0,
                                   .forward_prefetch = 1};
     lt_program *p = NULL;
     LT_TRY(lt_program_create(&opts, &p));

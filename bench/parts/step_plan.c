@@ -18,6 +18,8 @@ static void print_peak(const lt_program *p)
     const lt_peak peak = lt_program_peak(p);
     const lt_action *a = lt_action_at(p, peak.action);
     const bool block = a->kind == LT_ACT_FORWARD || a->kind == LT_ACT_BACKWARD;
+    if (p->batch_bytes > 0)
+        printf(", \"batches\": %.2f", gib(LT_BATCHES_APART * p->batch_bytes));
     printf(", \"step_pool\": %.2f, \"peak_at\": \"%s%s%s\", \"alive\": %.2f", gib(p->step_bytes),
            lt_action_name(a->kind), block ? " " : "",
            block ? p->opts.model->blocks[a->subject].name : "", gib(peak.alive));
@@ -67,7 +69,8 @@ lt_status bench_print_plan(const char *size, const char *policy, const lt_state_
 {
     printf("{\"case\": \"plan\", \"size\": \"%s\", \"policy\": \"%s\", \"gib\": {\"sum\": %.2f, "
            "\"state\": %.2f",
-           size, policy, gib(state->bytes + p->step_bytes), gib(state->bytes));
+           size, policy, gib(state->bytes + p->step_bytes + LT_BATCHES_APART * p->batch_bytes),
+           gib(state->bytes));
     for (int part = 0; part < LT_N_STATE_PARTS; part++)
         printf(", \"%s\": %.2f", lt_state_part_name((lt_state_part)part),
                gib(state->part_bytes[part]));

@@ -26,8 +26,9 @@ static void print_planned(const bench_measured *m)
     printf(", \"planned\": {");
     for (int p = 0; p < LT_N_STATE_PARTS; p++)
         printf("\"%s\": %lld, ", keys[p], (long long)mem.state_part[p]);
-    printf("\"step_pool\": %lld, \"step_pool_used\": %lld, \"sum\": %lld}", (long long)mem.step,
-           (long long)mem.step_used, (long long)(mem.state + mem.step));
+    printf("\"step_pool\": %lld, \"step_pool_used\": %lld, \"batches\": %lld, \"sum\": %lld}",
+           (long long)mem.step, (long long)mem.step_used, (long long)mem.batch,
+           (long long)(mem.state + mem.step + mem.batch));
     printf(", \"step_pool_at_peak\": {");
     for (int k = 0, n = 0; k < LT_N_BUFFER_KINDS; k++)
         if (m->planned.kind[k] > 0)
@@ -39,10 +40,10 @@ static void print_planned(const bench_measured *m)
 static void print_memory(const bench *b, const bench_measured *m)
 {
     const lt_exec_memory mem = m->memory;
-    const int64_t planned = mem.state + mem.step;
+    const int64_t planned = mem.state + mem.step + mem.batch;
     if (bench_on_gpu(b)) { // the device's memory: all that is taken there
         printf(", \"peak_gib\": %.2f, \"reserved_gib\": %.2f, \"device_used_gib\": %.2f",
-               gib(mem.state + mem.step_used), gib(planned), gib(m->device_used));
+               gib(mem.state + mem.step_used + mem.batch), gib(planned), gib(m->device_used));
     } else {
         printf(", \"peak_gib\": %.2f, \"reserved_gib\": null", gib(m->peak));
     }

@@ -41,6 +41,9 @@ static lt_status print_step(const lt_engine *e, const lt_forecast *f, lt_buf *ou
     const bool block = a->kind == LT_ACT_FORWARD || a->kind == LT_ACT_BACKWARD;
     LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", "step pool", (long long)f->step,
                          lt_bytes_text(f->step).s));
+    if (f->batch > 0)
+        LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", "batches, two at a time",
+                             (long long)f->batch, lt_bytes_text(f->batch).s));
     if (f->validation == f->step)
         LT_TRY(lt_buf_text(out, "    (a validation needs it; what follows is of training)\n"));
     LT_TRY(lt_buf_printf(out, "    at its peak, %s %s:\n", lt_action_name(a->kind),
@@ -61,7 +64,7 @@ static lt_status print_step(const lt_engine *e, const lt_forecast *f, lt_buf *ou
 
 static lt_status print_verdict(const lt_forecast *f, int64_t memory, lt_buf *out)
 {
-    const int64_t total = f->state + f->step;
+    const int64_t total = f->state + f->step + f->batch;
     LT_TRY(lt_buf_printf(out, "device pool in all: %lld bytes, %s; batches on the host: about %s\n",
                          (long long)total, lt_bytes_text(total).s, lt_bytes_text(f->host).s));
     if (f->worst_case) {

@@ -19,6 +19,7 @@ bool lt_exec_has(const lt_exec *e, int32_t param, lt_state_part part)
     return lt_state_offset(e->layout, param, part) >= 0;
 }
 
+// step_bytes: of the step pool, and of batches.
 static lt_status check_budget(const lt_exec *e, int64_t step_bytes)
 {
     const int64_t limit = e->o.memory_budget > 0 ? e->o.memory_budget : e->o.device->memory_bytes;
@@ -167,12 +168,33 @@ static lt_status make_events(lt_exec *e, lt_loaded *l)
     return LT_OK;
 }
 
+// The memory of a micro-batch that lies apart, twice.
+static lt_status grow_batches(lt_exec *e, int64_t bytes)
+{
+    lt_device *d = e->o.device;
+    if (bytes <= e->batch_bytes)
+        return LT_OK;
+    LT_TRY(check_budget(e, e->step_bytes + LT_N_STAGES * bytes));
+    LT_TRY(lt_exec_sync(e));
+    e->batch_bytes = 0;
+    for (int i = 0; i < LT_N_STAGES; i++) {
+        void *memory = NULL;
+        d->free(d, e->stage[i].device);
+        e->stage[i].device = NULL;
+        LT_TRY(d->alloc(d, (size_t)bytes, "batches", &memory));
+        e->stage[i].device = memory;
+    }
+    e->batch_bytes = bytes;
+    return LT_OK;
+}
+
 static lt_status grow(lt_exec *e, const lt_program *p)
 {
     lt_device *d = e->o.device;
+    LT_TRY(grow_batches(e, p->batch_bytes));
     if (p->step_bytes > e->step_bytes) {
         void *memory = NULL;
-        LT_TRY(check_budget(e, p->step_bytes));
+        LT_TRY(check_budget(e, p->step_bytes + LT_N_STAGES * e->batch_bytes));
         LT_TRY(lt_exec_sync(e));
         d->free(d, e->step); // nothing is alive between steps
         e->step = NULL;
@@ -205,6 +227,7 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
                                   .capacity = capacity,
                                   .policy = e->policy,
                                   .keep_attention = e->o.keep_attention,
+                                  .batch_apart = e->o.device->queues,
                                   .forward_prefetch = e->o.forward_prefetch,
                                   .reshard_after_forward = e->o.reshard_after_forward};
     *out = (lt_loaded){0};
@@ -417,8 +440,10 @@ lt_status lt_exec_logits(lt_exec *e, const lt_batch_view *batch, lt_tensor *logi
 
 lt_exec_memory lt_exec_memory_of(const lt_exec *e)
 {
-    lt_exec_memory m = {
-        .state = e->layout->bytes, .step = e->step_bytes, .step_used = e->step_used};
+    lt_exec_memory m = {.state = e->layout->bytes,
+                        .step = e->step_bytes,
+                        .step_used = e->step_used,
+                        .batch = LT_N_STAGES * e->batch_bytes};
     for (int p = 0; p < LT_N_STATE_PARTS; p++)
         m.state_part[p] = e->layout->part_bytes[p];
     return m;

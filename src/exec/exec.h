@@ -115,6 +115,7 @@ typedef struct lt_exec_memory {
     int64_t state, state_part[LT_N_STATE_PARTS];
     int64_t step;      /* the step pool as allocated: the largest program so far */
     int64_t step_used; /* high-water mark of bytes that actions touched */
+    int64_t batch;     /* batches that lie apart: one worked on, one on its way */
 } lt_exec_memory;
 lt_exec_memory lt_exec_memory_of(const lt_exec *e);
 /**

@@ -22,7 +22,8 @@ typedef struct lt_flight {
 typedef struct lt_stage {
     unsigned char *memory;
     size_t bytes;
-    lt_event *done; /* the micro-batch has been worked through */
+    unsigned char *device; /* where it is copied to: [e->batch_bytes] */
+    lt_event *done;        /* the micro-batch has been worked through */
     bool in_use;
 } lt_stage;
 
@@ -35,7 +36,7 @@ typedef struct lt_lane {
 
 enum { LT_N_LANES = 2, LT_LANE_ELEMS = 1 << 21, LT_LANE_BYTES = LT_LANE_ELEMS * 8 };
 
-enum { LT_N_STAGES = 2 }; /* micro-batches that the host is ahead of the device */
+enum { LT_N_STAGES = LT_BATCHES_APART }; /* micro-batches that the host is ahead of the device */
 
 struct lt_exec {
     lt_exec_opts o;
@@ -53,7 +54,7 @@ struct lt_exec {
     lt_flight flight[LT_EXEC_AHEAD];
     int64_t n_begun, n_ended; /* steps; the slot of number i is i % LT_EXEC_AHEAD */
     lt_stage stage[LT_N_STAGES];
-    int64_t n_staged;
+    int64_t n_staged, batch_bytes;
     lt_lane lane[LT_N_LANES];
     double waited_s; /* for the device, inside calls that only queue */
     double seconds[LT_N_ACTIONS];
@@ -69,8 +70,9 @@ typedef struct lt_pass_state {
     int64_t micro;              /* its number */
     int64_t n_micro;
     double scalars[LT_N_SCALARS];
-    unsigned char *slot; /* pinned: scalars, then results */
-    bool update;         /* false: UPDATE is left out */
+    unsigned char *batch_at; /* device memory of the present micro-batch, where it lies apart */
+    unsigned char *slot;     /* pinned: scalars, then results */
+    bool update;             /* false: UPDATE is left out */
     const lt_agree *agree;
     lt_tensor *edge; /* [n_blocks][LT_MAX_OUT] real tensors */
 } lt_pass_state;

@@ -227,7 +227,12 @@ static void an_early_update_changes_no_weight(void **state)
 
 static void early_updates_in_any_legal_order_are_the_same(void **state)
 {
-    setup s = {.compute = LT_F32, .single = true, .early = true, .poison = true, .steps = 1};
+    setup s = {.compute = LT_F32,
+               .single = true,
+               .early = true,
+               .poison = true,
+               .queues = true,
+               .steps = 1};
     const outcome want = train(*state, &s);
     for (uint64_t seed = 1; seed <= 20; seed++) {
         s.order_seed = seed;

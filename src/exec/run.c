@@ -10,7 +10,11 @@
 
 static unsigned char *at(const lt_pass_state *s, int32_t buffer)
 {
-    return buffer == LT_NONE ? NULL : s->e->step + lt_buffer_at(s->l->program, buffer)->offset;
+    if (buffer == LT_NONE)
+        return NULL;
+    const lt_buffer *b = lt_buffer_at(s->l->program, buffer);
+    const bool apart = b->kind == LT_BUF_BATCH && s->l->program->opts.batch_apart;
+    return (apart ? s->batch_at : s->e->step) + b->offset;
 }
 
 static lt_tensor batch_tensor(const lt_pass_state *s, int v)
@@ -277,7 +281,7 @@ static void note_use(lt_pass_state *s, const lt_action *a)
     const lt_program *p = s->l->program;
     for (int32_t k = 0; k < a->n_access; k++) {
         const lt_buffer *b = lt_buffer_at(p, LT_AT(&p->accesses, lt_access, a->access + k).buffer);
-        if (b->kind <= LT_BUF_NORM)
+        if (lt_in_step_pool(p, b))
             s->e->step_used = lt_max_i64(s->e->step_used, lt_round_up(b->offset + b->bytes, 256));
     }
 }
@@ -313,8 +317,8 @@ static lt_status run_action(lt_pass_state *s, int32_t action)
     return LT_OK;
 }
 
-// All queues wait for all others.
-static lt_status meet(lt_exec *e)
+// All queues wait for all others; but batches that lie apart may come ahead of what uses them.
+static lt_status meet(lt_exec *e, bool batch_apart)
 {
     lt_device *d = e->o.device;
     for (int q = 0; q < LT_N_QUEUES; q++)
@@ -322,7 +326,8 @@ static lt_status meet(lt_exec *e)
             LT_TRY(d->event_record(d, e->meet[q], e->stream[q]));
     for (int q = 0; q < LT_N_QUEUES; q++) {
         for (int other = 0; other < LT_N_QUEUES; other++)
-            if (q != LT_QUEUE_HOST && other != LT_QUEUE_HOST && q != other)
+            if (q != LT_QUEUE_HOST && other != LT_QUEUE_HOST && q != other &&
+                !(batch_apart && q == LT_QUEUE_H2D))
                 LT_TRY(d->stream_wait(d, e->stream[q], e->meet[other]));
     }
     return LT_OK;
@@ -373,7 +378,7 @@ static lt_status run_shuffled(lt_pass_state *s, const lt_section *sec)
 static lt_status run_section(lt_pass_state *s, int number)
 {
     const lt_section *sec = &s->l->program->section[number];
-    LT_TRY(meet(s->e));
+    LT_TRY(meet(s->e, s->l->program->opts.batch_apart));
     if (s->e->o.order_seed != 0)
         return run_shuffled(s, sec);
     for (int32_t i = sec->begin; i < sec->end; i++)
@@ -386,6 +391,7 @@ static lt_status run_micro(lt_pass_state *s, const lt_batch_view *batch)
     lt_batch_view staged;
     LT_TRY(lt_stage_batch(s->e, s->l->program, batch, &staged));
     s->batch = &staged;
+    s->batch_at = s->e->stage[s->e->n_staged % LT_N_STAGES].device;
     const lt_status st = run_section(s, LT_SECTION_MICRO);
     s->batch = NULL;
     return st == LT_OK ? lt_unstage(s->e) : st;

@@ -99,5 +99,6 @@ void lt_stages_free(lt_exec *e)
         if (e->stage[i].done)
             e->o.device->event_destroy(e->o.device, e->stage[i].done);
         e->o.device->free_pinned(e->o.device, e->stage[i].memory);
+        e->o.device->free(e->o.device, e->stage[i].device);
     }
 }

@@ -206,7 +206,7 @@ static lt_status fill_gaps(checker *c, int64_t begin, int64_t end)
 static lt_status check_access(checker *c, int32_t action, lt_access x)
 {
     const lt_buffer *b = lt_buffer_at(c->p, x.buffer);
-    const int64_t begin = c->base[x.buffer] + (b->kind <= LT_BUF_NORM ? b->offset : 0),
+    const int64_t begin = c->base[x.buffer] + (lt_in_step_pool(c->p, b) ? b->offset : 0),
                   end = begin + b->bytes;
     const user now = {action, x.buffer};
     if (b->bytes == 0)
@@ -266,7 +266,7 @@ static lt_status check_long_life(const lt_program *p, int32_t number)
     const lt_buffer *x = lt_buffer_at(p, number);
     for (int32_t o = 0; o < p->buffers.n; o++) {
         const lt_buffer *y = lt_buffer_at(p, o);
-        if (o != number && y->kind <= LT_BUF_NORM && y->begin >= 0 && share_bytes(x, y))
+        if (o != number && lt_in_step_pool(p, y) && y->begin >= 0 && share_bytes(x, y))
             return LT_FAIL(LT_ERR_INTERNAL, "%s lies on %s, which lives all step long",
                            lt_buffer_name(p, o).s, lt_buffer_name(p, number).s);
     }
@@ -279,7 +279,7 @@ static lt_status check_borders(const lt_program *p)
 {
     for (int32_t b = 0; b < p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(p, b);
-        if (x->kind > LT_BUF_NORM || x->begin < 0)
+        if (!lt_in_step_pool(p, x) || x->begin < 0)
             continue;
         if (lives_all_step(x)) {
             LT_TRY(check_long_life(p, b));
@@ -303,12 +303,12 @@ static lt_status set_bases(checker *c)
     int64_t top = 0;
     for (int64_t b = 0; b < c->p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(c->p, b);
-        if (x->kind <= LT_BUF_NORM)
+        if (lt_in_step_pool(c->p, x))
             top = lt_max_i64(top, x->offset + x->bytes);
     }
     for (int64_t b = 0; b < c->p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(c->p, b);
-        if (x->kind <= LT_BUF_NORM)
+        if (lt_in_step_pool(c->p, x))
             continue;
         c->base[b] = top;
         top += x->bytes;

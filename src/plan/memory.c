@@ -85,7 +85,7 @@ static lt_status lay_out(lt_program *p)
     lt_pack_item *items = memory;
     for (int64_t b = 0; b < p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(p, b);
-        if (x->kind > LT_BUF_NORM || x->begin < 0)
+        if (!lt_in_step_pool(p, x) || x->begin < 0)
             continue;
         items[b] = (lt_pack_item){x->bytes, x->begin, x->end, 0};
         if (x->kind == LT_BUF_SCALARS || x->kind == LT_BUF_NORM) {
@@ -96,6 +96,13 @@ static lt_status lay_out(lt_program *p)
     const lt_status st = lt_pack(items, p->buffers.n, &p->step_bytes);
     for (int64_t b = 0; st == LT_OK && b < p->buffers.n; b++)
         LT_AT(&p->buffers, lt_buffer, b).offset = items[b].offset;
+    for (int64_t b = 0; p->opts.batch_apart && b < p->buffers.n; b++) {
+        lt_buffer *x = &LT_AT(&p->buffers, lt_buffer, b);
+        if (x->kind != LT_BUF_BATCH)
+            continue;
+        x->offset = p->batch_bytes;
+        p->batch_bytes += lt_round_up(x->bytes, LT_ALIGN);
+    }
     lt_mem_free(memory);
     return st;
 }

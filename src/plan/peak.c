@@ -27,7 +27,7 @@ static lt_peak alive_at(const lt_program *p, int32_t action)
     for (int64_t b = 0; b < p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(p, b);
         const bool always = x->kind == LT_BUF_SCALARS || x->kind == LT_BUF_NORM;
-        if (x->kind > LT_BUF_NORM || x->begin < 0 ||
+        if (!lt_in_step_pool(p, x) || x->begin < 0 ||
             !(always || (x->begin <= action && action <= x->end)))
             continue;
         const int64_t bytes = lt_round_up(x->bytes, LT_ALIGN);

@@ -83,9 +83,9 @@ static lt_status forward(lt_maker *k, int32_t block)
     return lt_make_work(k, block, c->forward_bytes);
 }
 
-static lt_status copy_in(lt_maker *k, int32_t buffer)
+static lt_status copy_in(lt_maker *k, int32_t buffer, lt_queue queue)
 {
-    LT_TRY(lt_make_action(k, LT_ACT_COPY, buffer, LT_QUEUE_H2D));
+    LT_TRY(lt_make_action(k, LT_ACT_COPY, buffer, queue));
     lt_last_action(k)->bytes = LT_AT(&k->p->buffers, lt_buffer, buffer).bytes;
     return lt_make_access(k, buffer, true);
 }
@@ -101,7 +101,7 @@ static lt_status copy_batch(lt_maker *k)
             LT_TRY(lt_make_buffer(k, LT_BUF_BATCH, value->index, 0,
                                   (int64_t)lt_tensor_bytes(&value->tensor),
                                   &p->batch_buffer[value->index]));
-            LT_TRY(copy_in(k, p->batch_buffer[value->index]));
+            LT_TRY(copy_in(k, p->batch_buffer[value->index], LT_QUEUE_H2D));
         }
     }
     return LT_OK;
@@ -141,7 +141,8 @@ static lt_status prologue(lt_maker *k)
     LT_TRY(lt_make_buffer(k, LT_BUF_SCALARS, 0, 0, LT_N_SCALARS * (int64_t)sizeof(double),
                           &p->scalars_buffer));
     LT_TRY(lt_make_buffer(k, LT_BUF_NORM, 0, 0, (int64_t)sizeof(double), &p->norm_buffer));
-    return copy_in(k, p->scalars_buffer);
+    // The queue of batches may be a step ahead; the scalars must not be.
+    return copy_in(k, p->scalars_buffer, p->opts.batch_apart ? LT_QUEUE_COMPUTE : LT_QUEUE_H2D);
 }
 
 static int64_t part_bytes(const lt_maker *k, int32_t unit, lt_state_part part)

@@ -104,9 +104,14 @@ typedef struct lt_program_opts {
     lt_extents capacity;
     const lt_policy *policy; /* [n_blocks] */
     bool keep_attention;
+    /* Batch values lie outside the step pool, so that those of the next micro-batch can come while
+       this one is worked on; who runs the program sees to their place. */
+    bool batch_apart;
     int32_t forward_prefetch; /* units gathered ahead, in execution order */
     bool reshard_after_forward;
 } lt_program_opts;
+
+enum { LT_BATCHES_APART = 2 }; /* micro-batches on the device with batch_apart */
 
 /**
  * A step: PROLOGUE once, MICRO once per micro-batch, EPILOGUE once. Micro-batches of a step run the
@@ -136,8 +141,9 @@ typedef struct lt_program {
     int64_t *grad_offset; /* [n_params] in that buffer, when update_early; else LT_NONE */
     int32_t batch_buffer[LT_N_BATCH_VALUES];
     int32_t scalars_buffer, norm_buffer;
-    int64_t step_bytes; /* the step pool: the exact peak */
-    lt_vec owned;       /* lt_compiled * */
+    int64_t step_bytes;  /* the step pool: the exact peak */
+    int64_t batch_bytes; /* batch_apart: of one micro-batch; buffers have offsets in it */
+    lt_vec owned;        /* lt_compiled * */
 } lt_program;
 
 /**
@@ -166,6 +172,10 @@ static inline const lt_buffer *lt_buffer_at(const lt_program *p, int64_t i)
  * Stable: kept under test.
  */
 LT_NODISCARD lt_status lt_program_print(const lt_program *p, lt_buf *out);
+static inline bool lt_in_step_pool(const lt_program *p, const lt_buffer *b)
+{
+    return b->kind <= LT_BUF_NORM && !(b->kind == LT_BUF_BATCH && p->opts.batch_apart);
+}
 /** The name of a buffer for messages. */
 typedef struct lt_buffer_text {
     char s[160];

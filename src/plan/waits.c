@@ -85,9 +85,9 @@ static lt_status want(placer *k, int32_t action)
     return action < k->before.first ? LT_OK : lt_vec_push(&k->wanted, &action);
 }
 
-static bool common_bytes(const lt_buffer *a, const lt_buffer *b)
+static bool common_bytes(const lt_program *p, const lt_buffer *a, const lt_buffer *b)
 {
-    return a->kind <= LT_BUF_NORM && b->kind <= LT_BUF_NORM && a->offset < b->offset + b->bytes &&
+    return lt_in_step_pool(p, a) && lt_in_step_pool(p, b) && a->offset < b->offset + b->bytes &&
            b->offset < a->offset + a->bytes;
 }
 
@@ -102,7 +102,7 @@ static lt_status wanted_by(placer *k, int32_t action, lt_access x)
         return LT_OK;
     for (int32_t o = 0; o < k->p->buffers.n; o++) { // the bytes' former owners
         const lt_buffer *old = lt_buffer_at(k->p, o);
-        if (o == x.buffer || old->end >= action || !common_bytes(buffer, old))
+        if (o == x.buffer || old->end >= action || !common_bytes(k->p, buffer, old))
             continue;
         for (int32_t i = k->u.first[o]; i < k->u.first[o + 1]; i++)
             LT_TRY(want(k, k->u.use[i].action));

@@ -96,6 +96,7 @@ static lt_status make_program(const walk *w, const lt_extents *capacity, lt_prog
                                .capacity = *capacity,
                                .policy = w->e->policy,
                                .keep_attention = x.keep_attention,
+                               .batch_apart = w->e->device->queues,
                                .forward_prefetch = x.forward_prefetch,
                                .reshard_after_forward = x.reshard_after_forward};
     return lt_program_create(&o, out);
@@ -112,6 +113,7 @@ static lt_status look_at(walk *w, const lt_extents *real)
     LT_TRY(make_program(w, &capacity, &p));
     w->out->n_programs++;
     w->out->step = lt_max_i64(w->out->step, p->step_bytes);
+    w->out->batch = lt_max_i64(w->out->batch, LT_BATCHES_APART * p->batch_bytes);
     if (w->mode == LT_MODE_LOSS)
         w->out->validation = lt_max_i64(w->out->validation, p->step_bytes);
     if (w->mode == LT_MODE_LOSS ||
@@ -308,7 +310,7 @@ lt_status lt_forecast_fits(const lt_engine *e, const lt_forecast *f)
 {
     const int64_t own = e->cfg->lathe.memory_budget;
     const int64_t limit = own == LT_CFG_NONE ? e->device->memory_bytes : own;
-    const int64_t want = f->state + f->step;
+    const int64_t want = f->state + f->step + f->batch;
     const lt_extents *x = &f->largest;
     if (limit <= 0 || want <= limit)
         return LT_OK;

@@ -21,6 +21,7 @@ typedef struct lt_forecast_opts {
 typedef struct lt_forecast {
     int64_t state, state_part[LT_N_STATE_PARTS]; /* bytes */
     int64_t step;        /* the step pool's size at the end of the run: its largest program */
+    int64_t batch;       /* a GPU's: batches outside the step pool */
     int64_t validation;  /* bytes of the largest program of a validation; 0: none */
     int64_t host;        /* collated micro-batches in host memory, about */
     lt_extents largest;  /* counts of the largest batch that is trained on */

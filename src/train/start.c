@@ -46,7 +46,7 @@ static lt_status print_memory(const lt_forecast *f, int64_t n_steps, lt_buf *out
     LT_TRY(lt_buf_printf(out,
                          "\nmemory: %s, of them %s for parameters, gradients and moments; the "
                          "largest batch has %lld tokens and %lld patches",
-                         lt_bytes_text(f->state + f->step).s, lt_bytes_text(f->state).s,
+                         lt_bytes_text(f->state + f->step + f->batch).s, lt_bytes_text(f->state).s,
                          (long long)x->n[LT_EXT_TOKENS], (long long)x->n[LT_EXT_PATCHES]));
     return f->n_steps < n_steps ? lt_buf_printf(out, " (of the first %lld steps of %lld)",
                                                 (long long)f->n_steps, (long long)n_steps)

@@ -25,6 +25,7 @@ static const double LOOK_AHEAD_S = 5.0, PATIENCE_S = 300.0;
 typedef struct pending {
     double begin_s;    /* when its data was asked for */
     lt_step_metrics s; /* times and results are still to come */
+    lt_exec_memory memory;
 } pending;
 
 // All that lives during a run.
@@ -324,14 +325,13 @@ static lt_status log_step(trainer *t, const lt_step_metrics *s)
     return st;
 }
 
-static lt_status log_memory(trainer *t)
+static lt_status log_memory(trainer *t, lt_exec_memory m)
 {
-    const lt_exec_memory m = lt_exec_memory_of(t->engine->exec);
     const lt_memory_line line = {.iterations = 2,
-                                 .allocated = m.state,
-                                 .max_allocated = m.state + m.step_used,
-                                 .reserved = m.state + m.step,
-                                 .max_reserved = m.state + m.step};
+                                 .allocated = m.state + m.batch,
+                                 .max_allocated = m.state + m.step_used + m.batch,
+                                 .reserved = m.state + m.step + m.batch,
+                                 .max_reserved = m.state + m.step + m.batch};
     lt_buf text = {0};
     const lt_status st = lt_memory_line_text(&line, &text);
     if (st == LT_OK)
@@ -340,10 +340,9 @@ static lt_status log_memory(trainer *t)
     return st;
 }
 
-static lt_status record(trainer *t, lt_step_metrics *s)
+static lt_status record(trainer *t, lt_step_metrics *s, lt_exec_memory m)
 {
-    const lt_exec_memory m = lt_exec_memory_of(t->engine->exec);
-    s->memory_bytes = m.state + m.step;
+    s->memory_bytes = m.state + m.step + m.batch;
     s->tokens_per_s = (double)s->tokens / s->step_s;
     s->mfu = s->model_flops / s->step_s / t->matmul_rate;
     if (t->sinks->status) {
@@ -392,6 +391,7 @@ static lt_status begin_step(trainer *t)
     t->progress.cursor = lt_loader_consumed(t->loader);
     pending *p = &t->begun[t->progress.iteration % LT_EXEC_AHEAD];
     *p = (pending){.begin_s = begin,
+                   .memory = lt_exec_memory_of(t->engine->exec),
                    .s = {.iteration = t->progress.iteration,
                          .consumed_samples = t->progress.consumed,
                          .lr = lr,
@@ -422,9 +422,9 @@ static lt_status end_step(trainer *t)
     if (isnan(t->out->first_loss))
         t->out->first_loss = s.loss;
     LT_TRY(log_step(t, &s));
-    LT_TRY(record(t, &s));
+    LT_TRY(record(t, &s, p->memory));
     LT_TRY(check_finite(&s));
-    return s.iteration == 2 ? log_memory(t) : LT_OK;
+    return s.iteration == 2 ? log_memory(t, p->memory) : LT_OK;
 }
 
 static lt_status end_all_steps(trainer *t)
