@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target: a conversation of any text through every template, cut to any length. The first byte
-// chooses the template, the second the length and the settings; the rest is turns with zero bytes between.
+// chooses the template, the second the length and the settings; the rest is turns with zero bytes
+// between.
 #include "data/dataset/encode.h"
 #include <string.h>
 

@@ -181,7 +181,8 @@ static lt_status make_sample(const lt_model *m, bench_shape shape, lt_arena *are
     lt_media *media = media_memory;
     int64_t t = 0;
     for (int64_t i = 0; i < shape.images; i++) {
-        media[i] = (lt_media){LT_MEDIA_IMAGE, "made up", {1, shape.grid, shape.grid}};
+        media[i] = (lt_media){
+            .kind = LT_MEDIA_IMAGE, .path = "made up", .grid = {1, shape.grid, shape.grid}};
         ids[t++] = m->config.vision_start;
         for (int64_t k = 0; k < per; k++)
             ids[t++] = m->config.image_token;

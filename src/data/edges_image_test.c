@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs on which naive readers of pictures differ: the rows of spec data-pipeline 16.1, by their numbers.
-// Rows 9 to 15, 17 and 19 are pictures of golden/pipeline and tests/golden/image: see image/golden_test.c.
+// Inputs on which naive readers of pictures differ: the rows of spec data-pipeline 16.1, by their
+// numbers. Rows 9 to 15, 17 and 19 are pictures of golden/pipeline and tests/golden/image: see
+// image/golden_test.c.
 #include "data/collate.h"
 #include "data/image/encode.h"
 #include "data/image/native.h"

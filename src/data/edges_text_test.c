@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs on which naive readers of conversations differ: the rows of spec data-pipeline 16.1, by their
-// numbers. Orders and padding are in sampler_test.c and collate_golden_test.c, 62 and 63 in
+// Inputs on which naive readers of conversations differ: the rows of spec data-pipeline 16.1, by
+// their numbers. Orders and padding are in sampler_test.c and collate_golden_test.c, 62 and 63 in
 // video/video_test.c; rows 57, 58 and 69 are InternVL's.
 #include "data/dataset/dataset.h"
 #include "tests/kit/lt_test.h"

@@ -48,8 +48,8 @@ static int64_t rows(op_trial *t, int64_t most)
     return trial_chance(t, 0.08) ? 0 : size(t, most);
 }
 
-// Rows and width of a matrix: often a width that models have, or one close to that; at times so many
-// rows that sums over them are taken in parts.
+// Rows and width of a matrix: often a width that models have, or one close to that; at times so
+// many rows that sums over them are taken in parts.
 static void matrix(op_trial *t, int64_t most_rows, int64_t most_width, int64_t *n, int64_t *width)
 {
     static const int64_t wide[] = {7,    100,  256,  1000, 1024, 1152, 2048,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Video files through FFmpeg's libraries (LATHE_FFMPEG): the first video stream, decoded from its start,
-// frames by their running number.
+// Video files through FFmpeg's libraries (LATHE_FFMPEG): the first video stream, decoded from its
+// start, frames by their running number.
 #include "data/video/file.h"
 
 #include <libavcodec/avcodec.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention by cuDNN. Segments of one length are a plain batch; others go by groups of about one
 // length, each segment at its offset ("packed"). Where gradients have to repeat bit for bit, long
-// segments go one by one; short ones stay packed, as their sums have two terms at most. All memory is the call's scratch, and tables of offsets are made on the device.
+// segments go one by one; short ones stay packed, as their sums have two terms at most. All memory
+// is the call's scratch, and tables of offsets are made on the device.
 #include "device/cuda/sdpa.h"
 #include "op/cuda/attention.cuh"
 #include <math.h>
