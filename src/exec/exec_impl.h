@@ -77,6 +77,18 @@ typedef struct lt_pass_state {
     lt_tensor *edge; /* [n_blocks][LT_MAX_OUT] real tensors */
 } lt_pass_state;
 
+/** Where a buffer of the program lies; NULL for LT_NONE. */
+unsigned char *lt_pass_at(const lt_pass_state *s, int32_t buffer);
+/**
+ * A parameter's gradient: in the state, or in its unit's buffer of the step pool. No data: frozen.
+ */
+lt_tensor lt_pass_gradient(const lt_pass_state *s, int32_t param);
+/** A forward kernel on the action's queue, without scratch. */
+LT_NODISCARD lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args);
+/** The actions NORM and UPDATE. */
+LT_NODISCARD lt_status lt_run_norm(lt_pass_state *s, const lt_action *a);
+LT_NODISCARD lt_status lt_run_update(lt_pass_state *s, const lt_action *a);
+
 enum { LT_SLOT_RESULTS = LT_N_SCALARS * 8 }; /* where results begin in a slot */
 
 /** Queue all sections. */

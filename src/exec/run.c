@@ -4,11 +4,10 @@
 
 #include "base/rng.h"
 #include "op/add.h"
-#include "op/clip.h"
 
 #include <string.h>
 
-static unsigned char *at(const lt_pass_state *s, int32_t buffer)
+unsigned char *lt_pass_at(const lt_pass_state *s, int32_t buffer)
 {
     if (buffer == LT_NONE)
         return NULL;
@@ -21,7 +20,7 @@ static lt_tensor batch_tensor(const lt_pass_state *s, int v)
 {
     lt_tensor t = s->batch->value[v];
     t.host = t.data; // the host's own copy; kernels take counts from it
-    t.data = at(s, s->l->program->batch_buffer[v]);
+    t.data = lt_pass_at(s, s->l->program->batch_buffer[v]);
     return t;
 }
 
@@ -30,13 +29,13 @@ static lt_tensor *edge(const lt_pass_state *s, lt_edge e)
     return &s->edge[e.block * LT_MAX_OUT + e.output];
 }
 
-// A parameter's gradient: in the state, or in its unit's buffer of the step pool. No data: frozen.
-static lt_tensor gradient(const lt_pass_state *s, int32_t param)
+lt_tensor lt_pass_gradient(const lt_pass_state *s, int32_t param)
 {
     const lt_program *p = s->l->program;
     lt_tensor t = lt_exec_part(s->e, param, LT_STATE_GRAD);
     if (p->update_early && p->grad_offset[param] != LT_NONE)
-        t.data = at(s, p->unit_grads[s->e->o.units->of_param[param]]) + p->grad_offset[param];
+        t.data =
+            lt_pass_at(s, p->unit_grads[s->e->o.units->of_param[param]]) + p->grad_offset[param];
     return t;
 }
 
@@ -57,15 +56,15 @@ static void bind(const lt_pass_state *s, const lt_action *a, int32_t action, blo
         t->batch[v] = batch_tensor(s, v);
     for (int32_t i = 0; i < block->kind->n_in; i++) {
         t->edge_in[i] = *edge(s, block->inputs[i]);
-        t->grad_in[i] = at(s, p->grad_buffer[number * LT_MAX_IN + i]);
+        t->grad_in[i] = lt_pass_at(s, p->grad_buffer[number * LT_MAX_IN + i]);
     }
     for (int32_t i = 0; i < block->kind->n_out; i++) {
-        t->edge_out[i] = at(s, p->edge_buffer[number * LT_MAX_OUT + i]);
-        t->grad_out[i] = (lt_tensor){.data = at(s, p->grad_from[number * LT_MAX_OUT + i])};
+        t->edge_out[i] = lt_pass_at(s, p->edge_buffer[number * LT_MAX_OUT + i]);
+        t->grad_out[i] = (lt_tensor){.data = lt_pass_at(s, p->grad_from[number * LT_MAX_OUT + i])};
     }
     for (int32_t i = 0; i < block->kind->n_params; i++) {
         t->param[i] = lt_exec_part(s->e, block->params[i], LT_STATE_VALUE);
-        t->grad_param[i] = gradient(s, block->params[i]);
+        t->grad_param[i] = lt_pass_gradient(s, block->params[i]);
         t->add[i] = s->micro > 0 || lt_program_grad_add(p, action, i);
     }
 }
@@ -87,8 +86,8 @@ static lt_status run_bound(lt_pass_state *s, const lt_action *a, int32_t action,
                            .grad_in = t->grad_in,
                            .grad_param = t->grad_param,
                            .grad_param_add = t->add,
-                           .work = at(s, p->work_buffer[action]),
-                           .saved = at(s, p->saved_buffer[a->subject]),
+                           .work = lt_pass_at(s, p->work_buffer[action]),
+                           .saved = lt_pass_at(s, p->saved_buffer[a->subject]),
                            .tap = s->e->o.tap,
                            .around = s->e->o.watch.kernel,
                            .around_ctx = s->e->o.watch.ctx};
@@ -116,7 +115,7 @@ static lt_status run_block(lt_pass_state *s, const lt_action *a, int32_t action)
     return st;
 }
 
-static lt_status launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args)
+lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args)
 {
     const lt_run run = {.device = s->e->o.device, .stream = s->e->stream[a->queue]};
     const lt_kernel kernel = lt_op_kernel(args->def, s->e->o.device->backend, LT_FORWARD);
@@ -138,80 +137,10 @@ static lt_status run_add(lt_pass_state *s, const lt_action *a)
     const lt_buffer *grad = lt_buffer_at(s->l->program, a->subject);
     const lt_tensor *like = edge(s, s->e->o.model->blocks[grad->a].inputs[grad->b]);
     lt_tensor x = *like, y = *like;
-    x.data = at(s, a->subject);
-    y.data = at(s, a->other);
+    x.data = lt_pass_at(s, a->subject);
+    y.data = lt_pass_at(s, a->other);
     lt_op_args args = {.def = &lt_op_add, .in = {&x, &y}, .out = {&x}};
-    return launch(s, a, &args);
-}
-
-// Adds the squares of a gradient to the norm, or begins it.
-static lt_status add_squares(lt_pass_state *s, const lt_action *a, int32_t param, bool first)
-{
-    lt_tensor norm = lt_tensor_1d(LT_F64, 1), grad = gradient(s, param);
-    norm.data = at(s, s->l->program->norm_buffer);
-    lt_op_args args = {
-        .def = &lt_op_sum_squares, .in = {&grad}, .out = {&norm}, .add = first ? 0 : 1};
-    return launch(s, a, &args);
-}
-
-static lt_status run_norm_of_unit(lt_pass_state *s, const lt_action *a)
-{
-    const lt_unit *unit = &s->e->o.units->units[a->subject];
-    bool first = a->other == 0;
-    for (int32_t k = 0; k < unit->n_params; k++) {
-        if (!gradient(s, unit->params[k]).data)
-            continue;
-        LT_TRY(add_squares(s, a, unit->params[k], first));
-        first = false;
-    }
-    return LT_OK;
-}
-
-// What no unit has added yet, then the root and the clip factor.
-static lt_status run_norm(lt_pass_state *s, const lt_action *a)
-{
-    lt_exec *e = s->e;
-    if (a->subject != LT_NONE)
-        return run_norm_of_unit(s, a);
-    lt_tensor norm = lt_tensor_1d(LT_F64, 1), scalars = lt_tensor_1d(LT_F64, LT_N_SCALARS);
-    norm.data = at(s, s->l->program->norm_buffer);
-    scalars.data = at(s, s->l->program->scalars_buffer);
-    bool first = !s->l->program->update_early;
-    for (int32_t i = 0; !s->l->program->update_early && i < e->o.model->n_params; i++) {
-        if (!gradient(s, i).data)
-            continue;
-        LT_TRY(add_squares(s, a, i, first));
-        first = false;
-    }
-    if (first)
-        LT_TRY(e->o.device->fill(e->o.device, e->stream[a->queue], norm.data, 0, sizeof(double)));
-    const lt_clip_attr attr = {.clip = e->o.clip_grad};
-    lt_op_args args = {.def = &lt_op_clip, .attr = &attr, .out = {&norm, &scalars}};
-    return launch(s, a, &args);
-}
-
-static lt_status run_update(lt_pass_state *s, const lt_action *a)
-{
-    lt_exec *e = s->e;
-    const lt_unit *unit = &e->o.units->units[a->subject];
-    lt_tensor scalars = lt_tensor_1d(LT_F64, LT_N_SCALARS);
-    scalars.data = at(s, s->l->program->scalars_buffer);
-    for (int32_t k = 0; k < unit->n_params; k++) {
-        const int32_t i = unit->params[k];
-        lt_tensor grad = gradient(s, i), value = lt_exec_part(e, i, LT_STATE_VALUE);
-        lt_tensor low = lt_exec_part(e, i, LT_STATE_LOW), m = lt_exec_part(e, i, LT_STATE_M),
-                  v = lt_exec_part(e, i, LT_STATE_V);
-        if (!grad.data)
-            continue;
-        lt_adamw_attr attr = e->o.adamw;
-        attr.lr_scale = e->lr_scale[i];
-        lt_op_args args = {.def = &lt_op_adamw,
-                           .attr = &attr,
-                           .in = {&grad, &scalars},
-                           .out = {&value, &m, &v, low.data ? &low : NULL}};
-        LT_TRY(launch(s, a, &args));
-    }
-    return LT_OK;
+    return lt_pass_launch(s, a, &args);
 }
 
 static lt_status run_copy(lt_pass_state *s, const lt_action *a)
@@ -223,15 +152,15 @@ static lt_status run_copy(lt_pass_state *s, const lt_action *a)
     const lt_buffer *b = lt_buffer_at(p, a->subject);
     if (b->kind == LT_BUF_BATCH) {
         const lt_tensor *t = &s->batch->value[b->a];
-        return d->copy(d, stream, at(s, a->subject), t->data, lt_tensor_bytes(t),
+        return d->copy(d, stream, lt_pass_at(s, a->subject), t->data, lt_tensor_bytes(t),
                        LT_COPY_HOST_TO_DEVICE);
     }
     if (b->kind == LT_BUF_SCALARS)
-        return d->copy(d, stream, at(s, a->subject), s->slot, sizeof s->scalars,
+        return d->copy(d, stream, lt_pass_at(s, a->subject), s->slot, sizeof s->scalars,
                        LT_COPY_HOST_TO_DEVICE);
     unsigned char *results = s->slot + LT_SLOT_RESULTS;
     if (b->a == LT_NONE)
-        return d->copy(d, stream, results + (size_t)s->n_micro * 8, at(s, p->norm_buffer),
+        return d->copy(d, stream, results + (size_t)s->n_micro * 8, lt_pass_at(s, p->norm_buffer),
                        sizeof(double), LT_COPY_DEVICE_TO_HOST);
     const lt_tensor *t = edge(s, (lt_edge){b->a, 0});
     unsigned char *to = results + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
@@ -243,7 +172,7 @@ static lt_status poison(lt_pass_state *s, lt_queue queue, int32_t buffer)
     lt_device *d = s->e->o.device;
     if (!s->e->o.poison || buffer == LT_NONE)
         return LT_OK;
-    return d->fill(d, s->e->stream[queue], at(s, buffer), 0xff,
+    return d->fill(d, s->e->stream[queue], lt_pass_at(s, buffer), 0xff,
                    (size_t)lt_buffer_at(s->l->program, buffer)->bytes);
 }
 
@@ -265,9 +194,9 @@ static lt_status run_kind(lt_pass_state *s, const lt_action *a, int32_t action)
     case LT_ACT_ADD:
         return run_add(s, a);
     case LT_ACT_NORM:
-        return run_norm(s, a);
+        return lt_run_norm(s, a);
     case LT_ACT_UPDATE:
-        return s->update ? run_update(s, a) : LT_OK;
+        return s->update ? lt_run_update(s, a) : LT_OK;
     case LT_ACT_FREE:
         return poison(s, a->queue, a->subject);
     case LT_N_ACTIONS:
