@@ -208,9 +208,28 @@ static void videos_of_pictures_are_trained(void **state)
     assert_text_contains(r.out, " iteration        2/       2");
 }
 
+// BR-77: pictures are decoded as they are needed; what they take does not grow with their number.
+static void large_pictures_take_no_lasting_memory(void **state)
+{
+    const char *small = lt_place(*state, &(lt_place_opts){0}),
+               *large = lt_place(*state, &(lt_place_opts){0});
+    for (int i = 1; i < LT_PLACE_PICTURE_COUNT; i++) { // 11 MB each, 24 of them in six steps
+        char name[64];
+        (void)snprintf(name, sizeof name, "pictures/p%d.png", i);
+        lt_place_png(*state, lt_test_path(*state, large, name), 1700, 2200, i);
+    }
+    const lt_run_result a = lt_lathe(*state, small, "train", "train.yaml");
+    const lt_run_result b = lt_lathe(*state, large, "train", "train.yaml");
+    assert_exit(a, 0);
+    assert_exit(b, 0);
+    if (!lt_run_sanitized()) // two threads with a picture each, twice: before and after its first resize
+        assert_true(b.anonymous - a.anonymous < INT64_C(100) << 20);
+}
+
 LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named),
              LT_TEST(scripts_get_one_json_object), LT_TEST(one_record_is_shown_with_its_labels),
              LT_TEST(training_skips_or_stops_as_asked),
              LT_TEST(a_validation_file_is_checked_and_validated_on),
              LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),
-             LT_TEST(data_threads_change_no_result), LT_TEST(videos_of_pictures_are_trained))
+             LT_TEST(data_threads_change_no_result), LT_TEST(videos_of_pictures_are_trained),
+             LT_TEST(large_pictures_take_no_lasting_memory))
