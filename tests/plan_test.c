@@ -178,6 +178,34 @@ static void a_plan_says_whether_it_fits(void **state)
     assert_text_contains(tight.out, "it does NOT fit into 1.0 MiB");
 }
 
+static int64_t planned_with(void **state, const char *dir, const char *policy, const char *budget)
+{
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", policy, budget);
+    assert_exit(plan, 0);
+    return bytes_after(plan.out, "device pool in all: ");
+}
+
+// As much is kept as the budget allows: all of it, something between, or next to nothing.
+static void the_policy_auto_keeps_what_fits(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){.layers = 4});
+    const char *const no_limit = "lathe.memory_budget=1TiB";
+    const int64_t keep = planned_with(state, dir, "lathe.policy=keep", no_limit),
+                  lean = planned_with(state, dir, "lathe.policy=lean", no_limit),
+                  full = planned_with(state, dir, "lathe.policy=full", no_limit);
+    assert_true(full < lean && lean < keep);
+    assert_int_equal(planned_with(state, dir, "lathe.policy=auto", no_limit), keep);
+    const int64_t budgets[] = {keep - 1, lean, lean - 1, (lean + full) / 2, full};
+    for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
+        char budget[64];
+        (void)snprintf(budget, sizeof budget, "lathe.memory_budget=%lld", (long long)budgets[i]);
+        assert_true(planned_with(state, dir, "lathe.policy=auto", budget) <= budgets[i]);
+        const lt_run_result run = lt_lathe(*state, dir, "train", "train.yaml", "lathe.policy=auto",
+                                           budget, "training.save=null");
+        assert_exit(run, 0);
+    }
+}
+
 // What a step will need is known before the first one: the run begins with enough, and not with a
 // byte less.
 static void a_run_that_cannot_fit_does_not_begin(void **state)
@@ -229,6 +257,7 @@ LT_TEST_MAIN(LT_TEST(the_pools_of_the_plan_are_those_of_the_run),
              LT_TEST(a_plan_of_a_resumed_run_is_that_of_its_rest),
              LT_TEST(the_memory_line_is_that_of_a_plan_of_two_steps),
              LT_TEST(the_process_needs_what_the_plan_says), LT_TEST(a_plan_says_whether_it_fits),
+             LT_TEST(the_policy_auto_keeps_what_fits),
              LT_TEST(a_run_that_cannot_fit_does_not_begin),
              LT_TEST(records_that_cutoff_len_shortens_are_counted),
              LT_TEST(the_worst_case_is_never_less))

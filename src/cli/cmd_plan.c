@@ -149,6 +149,7 @@ static lt_status look_ahead(const lt_config *cfg, const options *o, const lt_log
         LT_TRY(lt_progress_read(e->run, &f->from));
     LT_TRY(open_source(cfg, e, o, log, f));
     f->n_steps = steps_of(cfg, o, f);
+    f->memory = o->memory;
     return lt_forecast_run(e, f, out);
 }
 

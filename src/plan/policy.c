@@ -17,7 +17,7 @@ static bool find_policy(const char *text, size_t len, lt_policy *out)
     return false;
 }
 
-static bool is_layer(const lt_block *b)
+bool lt_is_decoder_layer(const lt_block *b)
 {
     return b->cost->part == LT_PART_TEXT && b->cost->attention_width > 0;
 }
@@ -58,11 +58,11 @@ lt_status lt_policies_parse(const char *text, const lt_model *model, lt_policy *
             return refuse(text);
         for (int64_t left = count; left > 0 && next < model->n_blocks; next++) {
             policy[next] = now;
-            left -= is_layer(&model->blocks[next]);
+            left -= lt_is_decoder_layer(&model->blocks[next]);
         }
     }
     for (int32_t b = 0; b < model->n_blocks; b++)
-        if (b >= next || !is_layer(&model->blocks[b]))
+        if (b >= next || !lt_is_decoder_layer(&model->blocks[b]))
             policy[b] = now;
     return LT_OK;
 }

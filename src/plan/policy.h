@@ -6,6 +6,8 @@
 #include "graph/compile.h"
 #include "model/model.h"
 
+/** A repeated layer of the text model: what lists of policies count. */
+bool lt_is_decoder_layer(const lt_block *b);
 /**
  * "lean", or a list from the first decoder layer on, each for so many layers: "full:12,lean". The
  * last one has no number: it holds for the layers that are left, and for all other blocks.

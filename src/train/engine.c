@@ -127,6 +127,9 @@ static lt_status choose_policies(lt_engine *e)
         e->policy[b] = LT_KEEP;
     if (!e->cfg)
         return LT_OK;
+    e->auto_policy = e->cfg->lathe.policy && strcmp(e->cfg->lathe.policy, "auto") == 0;
+    if (e->auto_policy)
+        return LT_OK; // until then all is kept
     if (e->cfg->lathe.policy) {
         const lt_status st = lt_policies_parse(e->cfg->lathe.policy, e->model, e->policy);
         if (st != LT_OK)

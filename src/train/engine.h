@@ -27,6 +27,7 @@ typedef struct lt_engine {
     lt_units *units;
     lt_exec *exec;     /* NULL before lt_engine_start */
     lt_policy *policy; /* [n_blocks] */
+    bool auto_policy;  /* lathe.policy is auto: a forecast chooses */
     double *lr_scale;  /* [n_params] */
     lt_dtype compute;
     const char *source; /* where config.json was read */

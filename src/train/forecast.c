@@ -2,6 +2,8 @@
 // Forecasting memory from counts.
 #include "train/forecast.h"
 
+#include "plan/policy.h"
+
 #include <string.h>
 
 // Counts of one row of the data set.
@@ -306,10 +308,15 @@ static int64_t host_bytes(const lt_engine *e, const lt_extents *x)
     return bytes * (micro + lt_max_i64(2, micro) + 2);
 }
 
-lt_status lt_forecast_fits(const lt_engine *e, const lt_forecast *f)
+static int64_t limit_of(const lt_engine *e)
 {
     const int64_t own = e->cfg->lathe.memory_budget;
-    const int64_t limit = own == LT_CFG_NONE ? e->device->memory_bytes : own;
+    return own == LT_CFG_NONE ? e->device->memory_bytes : own;
+}
+
+lt_status lt_forecast_fits(const lt_engine *e, const lt_forecast *f)
+{
+    const int64_t limit = limit_of(e);
     const int64_t want = f->state + f->step + f->batch;
     const lt_extents *x = &f->largest;
     if (limit <= 0 || want <= limit)
@@ -325,7 +332,7 @@ lt_status lt_forecast_fits(const lt_engine *e, const lt_forecast *f)
                    lt_bytes_text(limit).s);
 }
 
-lt_status lt_forecast_run(const lt_engine *e, const lt_forecast_opts *opts, lt_forecast *out)
+static lt_status forecast(const lt_engine *e, const lt_forecast_opts *opts, lt_forecast *out)
 {
     *out = (lt_forecast){.worst_case = opts->source == NULL};
     walk w = {.e = e, .o = opts, .out = out, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
@@ -351,6 +358,94 @@ lt_status lt_forecast_run(const lt_engine *e, const lt_forecast_opts *opts, lt_f
     lt_state_layout_destroy(w.state);
     lt_vec_deinit(&w.seen);
     return st;
+}
+
+/* ---- lathe.policy: auto ---- */
+
+static int64_t n_layers(const lt_model *m)
+{
+    int64_t n = 0;
+    for (int32_t b = 0; b < m->n_blocks; b++)
+        n += lt_is_decoder_layer(&m->blocks[b]);
+    return n;
+}
+
+// Rungs of a ladder, each with less memory and more work than the one before: all kept; one layer
+// lean, ..., all lean; one layer full, ..., all full. Layers at the front first: what the others
+// keep is given up before the backward comes to them.
+static void set_rung(lt_engine *e, int64_t rung)
+{
+    const lt_model *m = e->model;
+    const int64_t layers = n_layers(m), lean = lt_min_i64(rung, layers), full = rung - lean;
+    int64_t layer = 0;
+    for (int32_t b = 0; b < m->n_blocks; b++) {
+        const bool counts = lt_is_decoder_layer(&m->blocks[b]);
+        e->policy[b] = layer < full || (full == layers && !counts) ? LT_FULL
+                       : layer < lean || lean == layers            ? LT_LEAN
+                                                                   : LT_KEEP;
+        layer += counts;
+    }
+}
+
+static lt_status bytes_on_rung(lt_engine *e, const lt_extents *largest, int64_t rung,
+                               int64_t *bytes)
+{
+    lt_forecast f = {0};
+    walk w = {.e = e, .out = &f, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
+    const lt_state_mode mode = lt_engine_updates_early(e) ? LT_STATE_WITHOUT_GRADS : LT_STATE_WHOLE;
+    set_rung(e, rung);
+    lt_status st = lt_state_layout_create(e->model, e->units, e->compute, mode, &w.state);
+    if (st == LT_OK)
+        st = look_at(&w, largest);
+    if (st == LT_OK)
+        *bytes = w.state->bytes + f.step + f.batch;
+    lt_forecast_deinit(&f);
+    lt_state_layout_destroy(w.state);
+    lt_vec_deinit(&w.seen);
+    return st;
+}
+
+// The first rung from `low` on on which a batch of these counts fits; the last one if none.
+static lt_status find_rung(lt_engine *e, const lt_extents *largest, int64_t limit, int64_t low,
+                           int64_t *out)
+{
+    int64_t high = 2 * n_layers(e->model);
+    while (low < high) {
+        const int64_t mid = (low + high) / 2;
+        int64_t bytes = 0;
+        LT_TRY(bytes_on_rung(e, largest, mid, &bytes));
+        if (bytes <= limit)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    *out = low;
+    return LT_OK;
+}
+
+// What comes later than was looked at may be as large as the configuration allows.
+static lt_extents largest_of(const lt_engine *e, const lt_forecast_opts *opts, const lt_forecast *f)
+{
+    const lt_extents worst = worst_case(e);
+    return f->n_steps < opts->n_steps ? lt_extents_max(&f->largest, &worst) : f->largest;
+}
+
+lt_status lt_forecast_run(lt_engine *e, const lt_forecast_opts *opts, lt_forecast *out)
+{
+    const int64_t limit = opts->memory > 0 ? opts->memory : limit_of(e);
+    const int64_t last = 2 * n_layers(e->model);
+    if (e->auto_policy)
+        set_rung(e, 0);
+    for (int64_t rung = 0;;) {
+        LT_TRY(forecast(e, opts, out));
+        const int64_t want = out->state + out->step + out->batch;
+        if (!e->auto_policy || !out->program || limit <= 0 || want <= limit || rung >= last)
+            return LT_OK;
+        const lt_extents largest = largest_of(e, opts, out);
+        LT_TRY(find_rung(e, &largest, limit, rung + 1, &rung));
+        set_rung(e, rung);
+        lt_forecast_deinit(out);
+    }
 }
 
 void lt_forecast_deinit(lt_forecast *f)

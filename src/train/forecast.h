@@ -15,6 +15,7 @@ typedef struct lt_forecast_opts {
     lt_source *validation; /* NULL: the run has none */
     int64_t n_steps;       /* optimizer steps */
     lt_progress from;      /* where a resumed run goes on */
+    int64_t memory;        /* lathe.policy auto: what the run may have; 0: as lt_forecast_fits */
     double seconds;        /* look at no further steps when so many have passed; 0: look at all */
 } lt_forecast_opts;
 
@@ -36,10 +37,12 @@ typedef struct lt_forecast {
  * Walk the run's batches in the sampler's order (counts only: no picture is decoded) and compile
  * every program that it will use.
  *
+ * With lathe.policy auto it chooses the engine's policy: everything is kept where that fits, else
+ * layers become lean, from the first on, then full, as few as will do.
  * in       engine: opened with training = true
  * errors   those of encoding, with file and record; those of compiling
  */
-LT_NODISCARD lt_status lt_forecast_run(const lt_engine *engine, const lt_forecast_opts *opts,
+LT_NODISCARD lt_status lt_forecast_run(lt_engine *engine, const lt_forecast_opts *opts,
                                        lt_forecast *out);
 /** errors   LT_ERR_MEMORY: the run needs more than lathe.memory_budget, or the device, allows */
 LT_NODISCARD lt_status lt_forecast_fits(const lt_engine *engine, const lt_forecast *f);

@@ -486,7 +486,6 @@ static void features_that_do_not_exist_are_refused_by_name(void **state)
         {"model.vision_parallel.cp=2", "context parallelism in the vision tower"},
         {"parallel.fsdp_plan.param_dtype=fp16", "fp16"},
         {"parallel.fsdp_plan.cast_forward_inputs=false", "false asks for"},
-        {"lathe.policy=auto", "the saved-value policy auto"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lt_config *cfg = read_more(state, "model: {model_id: qwen3_vl, model_name_or_path: x}\n", 0,

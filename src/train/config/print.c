@@ -246,8 +246,6 @@ static lt_status refusal_words(const lt_field *f, lt_buf *out)
         return lt_buf_text(out, " set");
     case LT_WHEN_ABOVE:
         return lt_buf_printf(out, " above %lld", (long long)r->limit);
-    case LT_WHEN_KNOWN:
-        return lt_buf_printf(out, " %s", r->known);
     case LT_WHEN_NOT_IN:
         return lt_buf_printf(out, " %s", r->allowed);
     }

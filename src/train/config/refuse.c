@@ -88,10 +88,6 @@ static lt_status check_refusal(refusals *r, const lt_field *f, const char *path,
         const char *word = word_of(f, member);
         return word && !in_words(word, why->allowed) ? refuse_word(r, f, path, word) : LT_OK;
     }
-    case LT_WHEN_KNOWN: {
-        const char *word = word_of(f, member);
-        return word && in_words(word, why->known) ? refuse_word(r, f, path, word) : LT_OK;
-    }
     }
     if (!refused)
         return LT_OK;

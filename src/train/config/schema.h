@@ -63,15 +63,13 @@ typedef enum lt_when {
     LT_WHEN_GIVEN,  /* anything but null and an empty list */
     LT_WHEN_ABOVE,  /* a number above `limit` */
     LT_WHEN_NOT_IN, /* a text or choice that is not in `allowed` */
-    LT_WHEN_KNOWN,  /* a text that is in `known` */
 } lt_when;
 
 typedef struct lt_refusal {
     lt_when when;
     int64_t limit;       /* LT_WHEN_ABOVE */
     const char *allowed; /* LT_WHEN_NOT_IN: words with blanks between them */
-    /* LT_WHEN_NOT_IN, LT_WHEN_KNOWN: words that are right and not built yet; others are unknown
-       words, or fine */
+    /* LT_WHEN_NOT_IN: words that are right and not built yet; others are unknown words */
     const char *known;
     /* "activation offload": what is missing; for unknown words "model", "template" */
     const char *feature;

@@ -284,10 +284,9 @@ static const lt_field lathe_fields[] = {
     {"run_dir", LT_FIELD_TEXT, AT(run_dir), .flags = LT_FIELD_NULL,
      .help = "folder for metrics.jsonl and reports"},
     {"policy", LT_FIELD_TEXT, AT(policy), .flags = LT_FIELD_NULL,
-     .refuse = {LT_WHEN_KNOWN, .known = "auto", .feature = "saved-value policy",
-                .instead = "set it to keep, lean or full, or remove it"},
-     .help = "what blocks keep for backward: keep, lean, full, or a list over the decoder's layers "
-             "from the first on (full:12,lean); without it features.recompute decides"},
+     .help = "what blocks keep for backward: keep, lean, full, a list over the decoder's layers "
+             "from the first on (full:12,lean), or auto: as much as fits into memory; without it "
+             "features.recompute decides"},
     {"memory_budget", LT_FIELD_BYTES, AT(memory_budget), .flags = LT_FIELD_NULL,
      .range = &lt_range_at_least_1, .help = "bytes that a run may plan for, such as 120GiB"},
     {"init", LT_FIELD_CHOICE, AT(init), "weights", .choices = inits,
