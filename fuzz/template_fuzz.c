@@ -49,7 +49,7 @@ static void encode(const lt_encode_opts *o, const lt_conversation *c, lt_arena *
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     static lt_tokenizer *tokenizer; // lives as long as the program: opening it takes a while
-    static const char *const images[] = {"fuzz/template_fuzz.c"};
+    static const char *images[] = {"fuzz/template_fuzz.c"};
     if (len < 3 || len > MAX_BYTES ||
         (!tokenizer && lt_tokenizer_open("tests/golden/tokenizer/small", &tokenizer) != LT_OK))
         return 0;
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     int64_t tags = 0;
     for (int64_t i = 0; i < n; i++)
         tags += lt_count_tag(turns[i].text, "<image>");
-    c.images = (const char **)(uintptr_t)images;
+    c.images = images;
     c.n_images = tags == 1;
     encode(&o, &c, arena);
     lt_arena_destroy(arena);

@@ -208,6 +208,21 @@ static void videos_of_pictures_are_trained(void **state)
     assert_text_contains(r.out, " iteration        2/       2");
 }
 
+// BR-32: boxes beyond the scale of the models are counted.
+static void boxes_beyond_the_scale_are_counted(void **state)
+{
+    static const char records[] =
+        RECORD("<image>", "\"[{\\\"bbox_2d\\\": [10, 20.5, 999, 1000]}]\"", "\"p1.png\"")
+            RECORD("<image>", "\"[{\\\"bbox_2d\\\": [10, 20, 30, 1200]}]\"", "\"p1.png\"")
+                RECORD("<image>", "\"<|box_start|>(1,2),(1500,4)<|box_end|>\"", "\"p1.png\"")
+                    RECORD("<image>", "\"In 2026 there were 5000.\"", "\"p1.png\"");
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    lt_test_write(lt_test_path(*state, dir, LT_PLACE_DATA), records, sizeof records - 1);
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, "\nboxes     2 records have values above 1000: ");
+}
+
 // BR-77: pictures are decoded as they are needed; what they take does not grow with their number.
 static void large_pictures_take_no_lasting_memory(void **state)
 {
@@ -222,7 +237,8 @@ static void large_pictures_take_no_lasting_memory(void **state)
     const lt_run_result b = lt_lathe(*state, large, "train", "train.yaml");
     assert_exit(a, 0);
     assert_exit(b, 0);
-    if (!lt_run_sanitized()) // two threads with a picture each, twice: before and after its first resize
+    // Two threads with a picture each, twice: before and after its first resize.
+    if (!lt_run_sanitized())
         assert_true(b.anonymous - a.anonymous < INT64_C(100) << 20);
 }
 
@@ -232,4 +248,5 @@ LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named)
              LT_TEST(a_validation_file_is_checked_and_validated_on),
              LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),
              LT_TEST(data_threads_change_no_result), LT_TEST(videos_of_pictures_are_trained),
+             LT_TEST(boxes_beyond_the_scale_are_counted),
              LT_TEST(large_pictures_take_no_lasting_memory))

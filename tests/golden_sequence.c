@@ -95,10 +95,11 @@ static bool run_bins(runner *r, const json_t *c)
     int64_t *in_bins = take(r, (size_t)n, sizeof *in_bins);
     for (int64_t i = 0; i < n; i++)
         in_bins[i] = lengths[got.items[i]];
-    for (int64_t b = 0; b < got.n; b++)
-        if (!same(r, json_array_get(bins, (size_t)b), in_bins + got.first[b],
-                  got.first[b + 1] - got.first[b]))
+    for (int64_t b = 0; b < got.n; b++) {
+        const int64_t many = got.first[b + 1] - got.first[b];
+        if (!same(r, json_array_get(bins, (size_t)b), in_bins + got.first[b], many))
             return wrong(r, "other bins");
+    }
     return true;
 }
 

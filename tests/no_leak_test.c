@@ -20,7 +20,7 @@ static lt_status pixels(void *ctx, const lt_media *media, void *rows)
     float *f = rows;
     const int64_t n = lt_grid_patches(media->grid) * lt_image_row_width(&m->collate.processor);
     for (int64_t i = 0; i < n; i++)
-        f[i] = (float)((i * 37 + media->path[0] * 101) % 255) / 127.5F - 1.0F;
+        f[i] = (float)((i * 37 + (int64_t)media->path[0] * 101) % 255) / 127.5F - 1.0F;
     return LT_OK;
 }
 

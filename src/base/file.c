@@ -234,8 +234,13 @@ void lt_file_forget(const lt_mapped *map, size_t from, size_t to)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t first = (from + page - 1) / page * page, end = to / page * page;
-    if (first < end && end <= map->bytes)
-        (void)madvise((void *)(uintptr_t)(map->data + first), end - first, MADV_DONTNEED);
+    if (first >= end || end > map->bytes)
+        return;
+    const union { // what is lent out as const is ours
+        const uint8_t *lent;
+        void *own;
+    } address = {.lent = map->data + first};
+    (void)madvise(address.own, end - first, MADV_DONTNEED);
 }
 
 void lt_file_unmap(lt_mapped *map)

@@ -70,12 +70,13 @@ static lt_status make_batch(const lt_loader *l, slot *s, const int64_t *rows, in
 static void say_replaced(lt_loader *l)
 {
     const int64_t n = atomic_fetch_add(&l->replaced, 1) + 1;
-    if (n <= MAX_SAID)
+    if (n <= MAX_SAID) {
         LT_WARN(l->o.log, "data", "skipped, the next record takes its place: %s",
                 lt_error_message());
-    else if ((n & (n - 1)) == 0)
+    } else if ((n & (n - 1)) == 0) {
         LT_WARN(l->o.log, "data", "%lld records were skipped so far; `lathe check` names them",
                 (long long)n);
+    }
     lt_error_clear();
 }
 

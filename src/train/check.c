@@ -47,7 +47,8 @@ static lt_status add_fault(check *k, int64_t index, bool dropped)
     return lt_vec_push(&k->out->faults, &f);
 }
 
-static void add_sample(check *k, int64_t index, const lt_sample *s, const lt_cut *cut)
+static void add_sample(check *k, int64_t index, const lt_sample *s, const lt_cut *cut,
+                       bool large_box)
 {
     lt_check_report *r = k->out;
     int64_t labels = 0;
@@ -60,49 +61,96 @@ static void add_sample(check *k, int64_t index, const lt_sample *s, const lt_cut
     r->tokens += s->n;
     r->labels += labels;
     r->no_labels += labels == 0;
+    r->large_boxes += large_box;
     r->images += s->n_media;
     r->cut += cut->full_len > s->n;
     r->lost_images += cut->lost_images;
     r->lengths[index] = (int32_t)s->n;
 }
 
-/** As training would: *dropped when the reference leaves such a record out by itself. */
-static lt_status look_at(const check *k, int64_t index, worker *w, lt_sample *s, lt_cut *cut,
-                         unsigned *seen, bool *dropped)
+/** A number above `most` among the first few behind `mark`. */
+static bool number_above(lt_span text, const char *mark, int most)
+{
+    enum { VALUES = 4, REACH = 80 };
+    const char *end = text.s + text.len;
+    for (const char *at = text.s; text.len > 0;) {
+        at = memmem(at, (size_t)(end - at), mark, strlen(mark));
+        if (!at)
+            return false;
+        at += strlen(mark);
+        int64_t value = 0, digits = 0, values = 0;
+        for (const char *c = at; c < end && c - at < REACH && values < VALUES; c++) {
+            if (*c >= '0' && *c <= '9') {
+                value = lt_min_i64(value * 10 + (*c - '0'), INT32_MAX);
+                digits++;
+            } else if (digits > 0) {
+                if (value > most)
+                    return true;
+                value = digits = 0;
+                values += *c != '.'; // what follows a point is a fraction
+            }
+        }
+    }
+    return false;
+}
+
+/** BR-32: boxes of Qwen2-VL, Qwen3-VL and later go from 0 to 1000. */
+static bool has_large_box(const lt_conversation *c)
+{
+    static const char *const marks[] = {"bbox_2d", "<|box_start|>"};
+    enum { SCALE = 1000 };
+    for (int64_t i = 0; i < c->n_turns; i++) {
+        for (size_t k = 0; k < sizeof marks / sizeof marks[0]; k++)
+            if (number_above(c->turns[i].text, marks[k], SCALE))
+                return true;
+    }
+    return false;
+}
+
+/** What looking at a record finds. */
+typedef struct finding {
+    lt_sample s;
+    lt_cut cut;
+    unsigned seen;
+    bool dropped; // the reference leaves such a record out by itself
+    bool large_box;
+} finding;
+
+/** As training would. */
+static lt_status look_at(const check *k, int64_t index, worker *w, finding *f)
 {
     lt_conversation c = {0};
     lt_status st = lt_dataset_conversation(k->d, index, w->arena, &c);
-    *seen = c.seen;
+    f->seen = c.seen;
     LT_TRY(st);
-    *dropped = c.dropped != NULL;
+    f->dropped = c.dropped != NULL;
     if (c.dropped) {
         st = LT_FAIL(LT_ERR_DATA, "%s", c.dropped);
         lt_record_note(lt_dataset_place(k->d, index));
         return st;
     }
-    LT_TRY(lt_encode_check(lt_dataset_encoder(k->d), &c, lt_dataset_place(k->d, index), w->arena));
-    LT_TRY(
-        lt_encode(lt_dataset_encoder(k->d), &c, lt_dataset_place(k->d, index), w->arena, s, cut));
-    return lt_batch_collate(w->batch, s, 1, lt_source_collate(k->source));
+    const lt_encoder *e = lt_dataset_encoder(k->d);
+    const lt_record_place at = lt_dataset_place(k->d, index);
+    f->large_box = has_large_box(&c);
+    LT_TRY(lt_encode_check(e, &c, at, w->arena));
+    LT_TRY(lt_encode(e, &c, at, w->arena, &f->s, &f->cut));
+    return lt_batch_collate(w->batch, &f->s, 1, lt_source_collate(k->source));
 }
 
 static lt_status one_record(check *k, int64_t index, worker *w)
 {
-    lt_sample s = {0};
-    lt_cut cut = {0};
-    unsigned seen = 0;
-    bool dropped = false;
+    finding f = {0};
     lt_arena_reset(w->arena);
-    lt_status st = look_at(k, index, w, &s, &cut, &seen, &dropped);
+    lt_status st = look_at(k, index, w, &f);
     if (st != LT_OK && !lt_is_bad_record(st))
         return st;
     pthread_mutex_lock(&k->lock);
-    k->seen |= seen;
+    k->seen |= f.seen;
     k->done++;
     if (st == LT_OK)
-        add_sample(k, index, &s, &cut);
+        add_sample(k, index, &f.s, &f.cut, f.large_box);
     else
-        st = add_fault(k, index, dropped);
+        st = add_fault(k, index, f.dropped);
     const double now = lt_clock_now();
     if (k->o->progress && (now - k->said >= progress_s || k->done == k->out->n_records)) {
         k->o->progress(k->o->ctx, k->done, k->out->n_records, k->out->faults.n);

@@ -19,10 +19,11 @@ typedef struct lt_check_report {
     int64_t images, visual_tokens; /* images: those whose tokens are left */
     int64_t cut, lost_images;      /* records longer than cutoff_len; images lost to it */
     int64_t shortest, longest, middle; /* lengths in tokens */
-    int64_t no_labels;                 /* usable records with nothing to train on */
-    lt_vec faults;                     /* lt_check_fault, in the order of the records */
-    int32_t *lengths;                  /* [n_records]; 0: not usable */
-    const char *columns;               /* a column that no record has, as a sentence; NULL: none */
+    int64_t large_boxes; /* records with a box value above 1000, the scale of Qwen's newer models */
+    int64_t no_labels;   /* usable records with nothing to train on */
+    lt_vec faults;       /* lt_check_fault, in the order of the records */
+    int32_t *lengths;    /* [n_records]; 0: not usable */
+    const char *columns; /* a column that no record has, as a sentence; NULL: none */
     double seconds;
     lt_arena *arena;
 } lt_check_report;

@@ -24,10 +24,11 @@ static int64_t nice_step(int64_t longest)
 {
     static const int64_t steps[] = {1, 2, 5};
     int64_t unit = 1;
-    for (;; unit *= 10)
+    for (;; unit *= 10) {
         for (size_t i = 0; i < 3; i++)
             if (longest / (unit * steps[i]) < MAX_BARS)
                 return unit * steps[i];
+    }
 }
 
 static histogram histogram_of(const lt_check_report *r)
@@ -89,6 +90,13 @@ static lt_status print_sums(const lt_check_report *r, lt_buf *out)
     if (r->no_labels > 0)
         LT_TRY(lt_buf_printf(out, "\nempty     %lld records have no label left: they teach nothing",
                              (long long)r->no_labels));
+    if (r->large_boxes > 0) {
+        LT_TRY(
+            lt_buf_printf(out,
+                          "\nboxes     %lld records have values above 1000: Qwen2-VL, Qwen3-VL and "
+                          "later take boxes as thousandths of the picture, Qwen2.5-VL as pixels",
+                          (long long)r->large_boxes));
+    }
     LT_TRY(lt_buf_printf(out, "\nlengths   %lld to %lld tokens, half of them up to %lld\n",
                          (long long)r->shortest, (long long)r->longest, (long long)r->middle));
     return print_histogram(r, out);
@@ -121,10 +129,11 @@ static lt_status add_histogram(const lt_check_report *r, json_t *root)
 {
     const histogram h = histogram_of(r);
     json_t *list = json_array();
-    for (int64_t b = h.first; b < h.n && r->n_usable > 0; b++)
-        json_array_append_new(list, json_pack("{s:I, s:I, s:I}", "from", (json_int_t)(b * h.step),
-                                              "to", (json_int_t)((b + 1) * h.step - 1), "records",
-                                              (json_int_t)h.bar[b]));
+    for (int64_t b = h.first; b < h.n && r->n_usable > 0; b++) {
+        const json_int_t from = b * h.step, to = from + h.step - 1, n = h.bar[b];
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:I}", "from", from, "to", to, "records", n));
+    }
     return json_object_set_new(root, "lengths", list) == 0
                ? LT_OK
                : LT_FAIL(LT_ERR_MEMORY, "out of memory: a report");
@@ -152,6 +161,7 @@ lt_status lt_check_json(const lt_check_report *r, const char *name, lt_buf *out)
         {"cut", r->cut},
         {"lost_images", r->lost_images},
         {"without_labels", r->no_labels},
+        {"large_boxes", r->large_boxes},
         {"shortest", r->shortest},
         {"longest", r->longest},
         {"median", r->middle},

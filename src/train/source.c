@@ -233,10 +233,11 @@ static lt_status find_files(lt_source *s, const lt_texts *list, const char ***ou
         if (lt_file_exists(list->items[i]) || !b->dataset_dir)
             continue;
         LT_TRY(lt_path_join(s->arena, b->dataset_dir, list->items[i], &inside));
-        if (!lt_file_exists(inside))
+        if (!lt_file_exists(inside)) {
             return LT_FAIL(LT_ERR_NOT_FOUND,
                            "there is no data set %s, neither there nor in dataset_dir (%s)",
                            list->items[i], inside);
+        }
         (*out)[i] = inside;
     }
     if (list->n == 0)

@@ -96,10 +96,11 @@ static void fill_patch(const lt_image_processor *p, const table *t, line_fn line
     const size_t line_bytes = (size_t)p->patch * elem, frame = line_bytes * (size_t)p->patch;
     const int64_t stride = frames[0].w * 3;
     for (int c = 0; c < 3; c++) {
-        for (int64_t k = 0; k < (still ? 1 : p->temporal); k++)
+        for (int64_t k = 0; k < (still ? 1 : p->temporal); k++) {
             for (int64_t y = 0; y < p->patch; y++)
                 line(t, c, frames[k].px + offset + y * stride, p->patch,
                      out + (size_t)k * frame + (size_t)y * line_bytes);
+        }
         for (int64_t k = 1; k < p->temporal && still; k++)
             memcpy(out + (size_t)k * frame, out, frame);
         out += frame * (size_t)p->temporal;

@@ -299,10 +299,11 @@ static lt_status probe(source *s, lt_image_info *out)
         return LT_FAIL(LT_ERR_FORMAT, "picture %s is empty: 0 bytes", s->name);
     LT_TRY(fetch(s, 0, n, head, &ok));
     info.format = ok ? format_of(head, n) : LT_IMAGE_UNKNOWN;
-    if (info.format == LT_IMAGE_UNKNOWN)
+    if (info.format == LT_IMAGE_UNKNOWN) {
         return LT_FAIL(LT_ERR_FORMAT,
                        "picture %s is in no known format: JPEG, PNG, WebP, GIF and BMP are read",
                        s->name);
+    }
     LT_TRY(probe_format(s, &info));
     LT_TRY(check_size(s, &info));
     *out = info;

@@ -246,7 +246,7 @@ lt_status lt_resample_u8(const uint8_t *px, int64_t h, int64_t w, int channels, 
 // ---------------------------------------------------------------- 16-bit grey
 
 // Pillow stores the two bytes of the rounded sum one by one, each clipped: a sum above 65535 keeps
-// its low byte.
+// its low byte (seen in 11.3; 13.0 clips the sum).
 static uint16_t store16(double sum)
 {
     const int32_t v = (int32_t)(sum >= 0.0 ? sum + 0.5 : sum - 0.5);

@@ -93,10 +93,11 @@ lt_status lt_video_sample(int64_t n_frames, double seconds, const lt_video_opts 
     *n = 0;
     for (int64_t i = 0; i < most; i++) {
         int64_t k = i;
-        if (n_frames > 0 && most > 1) // numpy's linspace: a step, then the exact end
+        if (n_frames > 0 && most > 1) { // numpy's linspace: a step, then the exact end
             k = i == most - 1
                     ? n_frames - 1
                     : (int64_t)((double)i * ((double)(n_frames - 1) / (double)(most - 1)));
+        }
         if (*n == 0 || (*numbers)[*n - 1] != k)
             (*numbers)[(*n)++] = k;
     }
@@ -128,10 +129,11 @@ lt_status lt_video_size(const lt_image_processor *p, const lt_video_opts *opts, 
     if (n < p->temporal)
         return LT_FAIL(LT_ERR_DATA, "a video needs at least %lld frames, got %lld",
                        (long long)p->temporal, (long long)n);
-    if (h < factor || w < factor)
+    if (h < factor || w < factor) {
         return LT_FAIL(LT_ERR_DATA,
                        "a video's frames need sides of at least %lld pixels, got %lld x %lld",
                        (long long)factor, (long long)w, (long long)h);
+    }
     if (h > INT32_MAX || w > INT32_MAX || fmax(height, width) / fmin(height, width) > MAX_ASPECT) {
         return LT_FAIL(LT_ERR_DATA,
                        "a video of %lld x %lld pixels is out of proportion: its aspect must be at "

@@ -90,11 +90,12 @@ enum { SIDE = 64, N = 5 };
 static const char *write_frame(void **state, const char *dir, int number, int64_t h)
 {
     char name[32];
-    uint8_t *px = lt_test_take(*state, (size_t)(SIDE * h * 3));
+    const int64_t bytes = SIDE * h * 3;
+    uint8_t *px = lt_test_take(*state, (size_t)bytes);
     const lt_image image = {.px = px, .h = h, .w = SIDE};
     lt_buf png = {0};
-    for (int64_t i = 0; i < SIDE * h * 3; i++)
-        px[i] = (uint8_t)((i * 31 + number * 997) % 256);
+    for (int64_t i = 0; i < bytes; i++)
+        px[i] = (uint8_t)((i * 31 + (int64_t)number * 997) % 256);
     (void)snprintf(name, sizeof name, "f%d.png", number);
     const char *path = lt_test_path(*state, dir, name);
     assert_ok(lt_png_encode(&image, &png));
