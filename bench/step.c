@@ -89,6 +89,7 @@ static lt_status open_exec(bench *b)
         .compute = b->dtype,
         .training = true,
         .policy = policies,
+        .keep_attention = b->o->keep_attention,
         .forward_prefetch = 1,
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1.0},
         .update_early = true,
@@ -293,6 +294,7 @@ static lt_status plan_made(const bench *b, const lt_state_layout *state, const l
                                   .compute = b->dtype,
                                   .capacity = lt_extents_bucket(&real),
                                   .policy = policies,
+                                  .keep_attention = b->o->keep_attention,
                                   .batch_apart = strcmp(b->o->device, "cuda") == 0,
                                   .forward_prefetch = 1};
     lt_program *p = NULL;

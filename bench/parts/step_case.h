@@ -15,8 +15,9 @@ enum { BENCH_MAX_ITERS = 1000, BENCH_MAX_WARM = 4 };
 typedef struct bench_options {
     const char *preset, *dtype, *device, *policy, *profile, *products;
     int64_t threads, iters, seq, images, grid, layers, vdepth;
-    bool ops;  /* print the table of kernel times */
-    bool plan; /* only plan: no device, no weights */
+    bool ops;            /* print the table of kernel times */
+    bool keep_attention; /* where a policy recomputes all else */
+    bool plan;           /* only plan: no device, no weights */
 } bench_options;
 
 /** false: *wrong is what is no option, or lacks its value. */

@@ -31,6 +31,8 @@ static const option_row option_rows[] = {
      "patches a side of every picture: 16 is 256 pixels"},
     {"--layers", offsetof(bench_options, layers), NUMBER, "keep so many decoder layers"},
     {"--vdepth", offsetof(bench_options, vdepth), NUMBER, "keep so many vision blocks"},
+    {"--keep-attention", offsetof(bench_options, keep_attention), FLAG,
+     "attention's output is kept where a layer is recomputed in full"},
     {"--ops", offsetof(bench_options, ops), FLAG,
      "print the time of every op on stderr; with --plan, what every kind of block needs"},
     {"--profile", offsetof(bench_options, profile), TEXT,
@@ -46,7 +48,7 @@ int bench_step_usage(const char *wrong)
         (void)fprintf(stderr, "step: %s is not an option, or lacks its value\n", wrong);
     (void)fprintf(stderr, "usage: step [OPTION VALUE]...\n");
     for (int i = 0; i < N_OPTIONS; i++)
-        (void)fprintf(stderr, "  %-10s %s\n", option_rows[i].name, option_rows[i].help);
+        (void)fprintf(stderr, "  %-17s %s\n", option_rows[i].name, option_rows[i].help);
     return 2;
 }
 

@@ -158,11 +158,12 @@ void bench_step_print(const bench *b, bench_measured *m)
     const bool f32 = b->dtype == LT_F32, recompute = strcmp(b->o->policy, "keep") != 0;
     printf("{\"case\": \"step\", \"mode\": \"%s\", \"size\": \"%s\", \"layers\": %lld, \"vdepth\": "
            "%lld, \"seq\": %lld, \"images\": %lld, "
-           "\"grid\": %lld, \"recompute\": %s, \"policy\": \"%s\", \"chunk_loss\": true, "
+           "\"grid\": %lld, \"recompute\": %s, \"policy\": \"%s%s\", \"chunk_loss\": true, "
            "\"compile\": false, \"attn\": \"default\"",
            f32 ? "fp32" : "bf16", b->size->name, (long long)b->model->config.text.layers,
            (long long)b->model->config.vision.depth, (long long)b->o->seq, (long long)b->o->images,
-           (long long)b->o->grid, recompute ? "true" : "false", b->o->policy);
+           (long long)b->o->grid, recompute ? "true" : "false", b->o->policy,
+           b->o->keep_attention ? " and attention" : "");
     print_beside(b, m); // before print_times sorts the steps
     print_times(b, m);
     print_memory(b, m);
