@@ -39,9 +39,25 @@ template <> struct lt_pack<lt_bf16, 8> {
     {
         raw = __ldg((const uint4 *)from + at);
     }
+    /** The same where it stands: not moved out of a loop, where it would hold registers. */
+    __device__ void refetch(const void *from, int64_t at)
+    {
+        asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(raw.x), "=r"(raw.y), "=r"(raw.z), "=r"(raw.w)
+                     : "l"((const uint4 *)from + at));
+    }
     __device__ void store(void *to, int64_t at) const
     {
         ((uint4 *)to)[at] = raw;
+    }
+    /** The last look at it, and what nobody reads soon: first to leave the cache. */
+    __device__ void load_last(const void *from, int64_t at)
+    {
+        raw = __ldcs((const uint4 *)from + at);
+    }
+    __device__ void store_away(void *to, int64_t at) const
+    {
+        __stcs((uint4 *)to + at, raw);
     }
     __device__ void clear()
     {
@@ -85,6 +101,12 @@ template <> struct lt_pack<float, 4> {
     {
         raw = ((const float4 *)from)[at];
     }
+    __device__ void refetch(const void *from, int64_t at)
+    {
+        asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(raw.x), "=f"(raw.y), "=f"(raw.z), "=f"(raw.w)
+                     : "l"((const float4 *)from + at));
+    }
     __device__ void store(void *to, int64_t at) const
     {
         ((float4 *)to)[at] = raw;
@@ -115,10 +137,25 @@ template <> struct lt_pack<float, 8> {
         low.raw = __ldg((const float4 *)from + 2 * at);
         high.raw = __ldg((const float4 *)from + 2 * at + 1);
     }
+    __device__ void refetch(const void *from, int64_t at)
+    {
+        low.refetch(from, 2 * at);
+        high.refetch(from, 2 * at + 1);
+    }
     __device__ void store(void *to, int64_t at) const
     {
         low.store(to, 2 * at);
         high.store(to, 2 * at + 1);
+    }
+    __device__ void load_last(const void *from, int64_t at)
+    {
+        low.raw = __ldcs((const float4 *)from + 2 * at);
+        high.raw = __ldcs((const float4 *)from + 2 * at + 1);
+    }
+    __device__ void store_away(void *to, int64_t at) const
+    {
+        __stcs((float4 *)to + 2 * at, low.raw);
+        __stcs((float4 *)to + 2 * at + 1, high.raw);
     }
     __device__ void clear()
     {
@@ -241,6 +278,16 @@ template <int N, int WARPS> struct lt_team {
                 row[i].load(from, first + at);
             else
                 row[i].clear();
+        }
+    }
+    /** Of a vector that all rows share: from the cache, for every row anew. */
+    template <typename T>
+    static __device__ void refetch(lt_eight<T> (&row)[N], const void *from, int eights)
+    {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const int at = lane() + i * size;
+            row[i].refetch(from, at < eights ? at : 0); // a number there meets zeros
         }
     }
     /**

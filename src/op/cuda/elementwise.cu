@@ -93,9 +93,23 @@ lt_status lt_swiglu_bwd_cuda(const lt_op_args *a)
 
 // ---- gelu
 
+// erfc(|x| / sqrt 2) / 2 or one less that: Numerical Recipes' erfcc, whose relative error is below
+// 1.2e-7 everywhere, so that digits far to the left are kept
 static __device__ float normal_cdf(float x)
 {
-    return normcdff(x); // keeps its digits far to the left
+    const float z = 0.70710678F * fabsf(x), t = __fdividef(1.0F, fmaf(0.5F, z, 1.0F));
+    float p = 0.17087277F;
+    p = fmaf(p, t, -0.82215223F);
+    p = fmaf(p, t, 1.48851587F);
+    p = fmaf(p, t, -1.13520398F);
+    p = fmaf(p, t, 0.27886807F);
+    p = fmaf(p, t, -0.18628806F);
+    p = fmaf(p, t, 0.09678418F);
+    p = fmaf(p, t, 0.37409196F);
+    p = fmaf(p, t, 1.00002368F);
+    p = fmaf(p, t, -1.26551223F);
+    const float tail = 0.5F * t * expf(fmaf(-z, z, p));
+    return x < 0.0F ? tail : 1.0F - tail;
 }
 
 // (1 + tanh u) / 2 = sigmoid(2 u): without the difference, which far to the left has no digits

@@ -164,13 +164,13 @@ __global__ static void __launch_bounds__((lt_team<N, WARPS>::threads), BLOCKS)
         return;
     float dw[N][8] = {}, dbias[N][8] = {};
     lt_eight<T> w[N], x[N], dy[N];
-    team::load(w, a.w, 0, a.eights);
     const int64_t from = part * a.rows_each,
                   to = from + a.rows_each < a.rows ? from + a.rows_each : a.rows;
     for (int64_t row = from; row < to; row++) {
         const int64_t first = row * a.eights;
         team::load(x, a.x, first, a.eights);
         team::load(dy, a.dy, first, a.eights);
+        team::refetch(w, a.w, a.eights);
         const float mean = mean_of<T, N, WARPS>(x, a.width, 0);
         float sum[3] = {0.0F, 0.0F, 0.0F}; // (x - mean)^2, g, g (x - mean)
 #pragma unroll

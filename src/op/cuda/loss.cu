@@ -114,7 +114,7 @@ __global__ static void __launch_bounds__(LOSS_THREADS)
 #pragma unroll
         for (int i = 0; i < LOSS_EIGHTS; i++)
             if (base + i * LOSS_THREADS < eights)
-                e[i].load(row, base + i * LOSS_THREADS);
+                e[i].load_last(row, base + i * LOSS_THREADS);
 #pragma unroll
         for (int i = 0; i < LOSS_EIGHTS; i++) {
             const int at = base + i * LOSS_THREADS;
@@ -125,7 +125,7 @@ __global__ static void __launch_bounds__(LOSS_THREADS)
             for (int k = 0; k < 8; k++)
                 v[k] = weight * (share.of(e[i][k]) - (at * 8 + k == target ? 1.0F : 0.0F));
             e[i].set(v);
-            e[i].store(row, at);
+            e[i].store_away(row, at);
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pos_embed_add: positions blended from four rows of a table. In the table's gradient several
+// pos_embed_add: positions blended from four rows of a table. In the table's gradient many
 // patches meet in one row: a block takes the row and adds them in order.
 #include "op/cuda/map.cuh"
 extern "C" {
@@ -70,38 +70,82 @@ lt_status lt_pos_embed_add_fwd_cuda(const lt_op_args *a)
 
 // ---- backward
 
-// Sum of term(k) over the k in [from, n) with keys[k] == key, k ascending, the same in every
-// thread's column. All threads of a block of LT_BLOCK call it.
-template <typename F>
-static __device__ float ordered_sum(const int32_t *keys, int64_t from, int64_t n, int32_t key,
-                                    F term)
+enum {
+    HITS = 1024,
+    HITS_TOGETHER = 8
+}; // patches in a block's list; rows whose loads are under way
+
+// A patch that touches the block's row, and the weight of the row in it.
+struct hit {
+    int32_t patch;
+    float weight;
+};
+
+// Adds the rows of dy that the list names, in its order. Column pack j.
+template <typename T, int E>
+static __device__ void add_hits(const hit *list, int n, const void *dy, int64_t packs, int64_t j,
+                                float (&sum)[E])
 {
-    __shared__ bool hit[LT_BLOCK];
-    float sum = 0.0F;
-    for (int64_t base = from; base < n; base += LT_BLOCK) {
-        const int64_t mine = base + threadIdx.x;
-        const bool found = mine < n && keys[mine] == key;
-        hit[threadIdx.x] = found;
-        if (!__syncthreads_or(found))
-            continue;
-        for (int i = 0; i < LT_BLOCK; i++)
-            if (hit[i])
-                sum += term(base + i);
-        __syncthreads(); // before the flags are written anew
+    for (int base = 0; base < n; base += HITS_TOGETHER) {
+        lt_pack<T, E> row[HITS_TOGETHER];
+#pragma unroll
+        for (int i = 0; i < HITS_TOGETHER; i++)
+            if (base + i < n)
+                row[i].load(dy, list[base + i].patch * packs + j);
+#pragma unroll
+        for (int i = 0; i < HITS_TOGETHER; i++)
+            for (int k = 0; k < E && base + i < n; k++)
+                sum[k] += list[base + i].weight * row[i][k];
     }
-    return sum;
 }
 
-// Block (row of the table, tile of columns) sums over the patches that touch the row.
-__global__ static void blend_backward(lt_reader dy, const int32_t *corners, lt_reader weights,
-                                      lt_writer dp, int64_t n, int64_t width, int64_t tiles)
+// Block (row of the table, tile of columns): a list of the patches that touch the row, in their
+// order, and their sum whenever the list is full. A thread looks at a patch of each LT_BLOCK, and
+// puts it behind those of the threads before it.
+template <typename T, int E>
+__global__ static void blend_backward(const void *dy, const int32_t *corners, const float *weights,
+                                      lt_writer dp, int64_t n, int64_t packs, int64_t tiles)
 {
+    __shared__ hit list[HITS];
+    __shared__ int found[2][LT_BLOCK / 32];
     const int64_t row = blockIdx.x / tiles, j = blockIdx.x % tiles * LT_BLOCK + threadIdx.x;
-    const float sum = ordered_sum(corners, 0, n * CORNERS, (int32_t)row, [&](int64_t k) {
-        return j < width ? weights[k] * dy[k / CORNERS * width + j] : 0.0F;
-    });
-    if (j < width)
-        dp.put(row * width + j, sum);
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    float sum[E] = {};
+    int held = 0, turn = 0;
+    for (int64_t base = 0; base < n; base += LT_BLOCK, turn ^= 1) {
+        const int64_t patch = base + threadIdx.x;
+        bool touches = false;
+        float weight = 0.0F;
+        for (int k = 0; k < CORNERS && patch < n; k++) {
+            if (corners[patch * CORNERS + k] != row)
+                continue;
+            touches = true;
+            weight += weights[patch * CORNERS + k];
+        }
+        const unsigned mask = __ballot_sync(0xffffffffU, touches);
+        found[turn][warp] = __popc(mask); // the same from all lanes
+        __syncthreads();
+        int before = held + __popc(mask & ((1U << lane) - 1));
+        for (int w = 0; w < LT_BLOCK / 32; w++) {
+            before += w < warp ? found[turn][w] : 0;
+            held += found[turn][w];
+        }
+        if (touches)
+            list[before] = {(int32_t)patch, weight};
+        if (held <= HITS - LT_BLOCK && base + LT_BLOCK < n)
+            continue;
+        __syncthreads(); // the list is written
+        if (j < packs)
+            add_hits<T>(list, held, dy, packs, j, sum);
+        held = 0; // it is written anew behind the next barrier
+    }
+    if (j < packs) {
+        const lt_sink to = {dp.data, dp.add};
+        if (dp.bf16)
+            to.put<lt_bf16>(row * packs + j, sum);
+        else
+            to.put<float>(row * packs + j, sum);
+    }
 }
 
 struct same_as {
@@ -120,9 +164,14 @@ lt_status lt_pos_embed_add_bwd_cuda(const lt_op_args *a)
         LT_TRY(lt_map<same_as>(a, {}, {{dy}, {lt_write_grad(a, 0)}}, lt_n_elems(a->din[0])));
     if (!a->din[1])
         return LT_OK;
-    const int64_t n = a->in[2]->dim[0], width = a->din[1]->dim[1],
-                  tiles = lt_ceil_div(width, LT_BLOCK);
-    return lt_launch(a, blend_backward, a->din[1]->dim[0] * tiles, LT_BLOCK, 0, dy,
-                     lt_read_index(a->in[2]), lt_read(a->in[3]), lt_write_grad(a, 1), n, width,
-                     tiles);
+    if (!dy.data)
+        return lt_zero_grad_cuda(a, 1);
+    const int64_t n = a->in[2]->dim[0], width = a->din[1]->dim[1];
+    const bool by_eights = width % 8 == 0 && lt_aligned({dy.data, a->din[1]->data});
+    const int64_t packs = by_eights ? width / 8 : width, tiles = lt_ceil_div(packs, LT_BLOCK);
+    return lt_launch(a,
+                     dy.bf16 ? (by_eights ? blend_backward<lt_bf16, 8> : blend_backward<lt_bf16, 1>)
+                             : (by_eights ? blend_backward<float, 8> : blend_backward<float, 1>),
+                     a->din[1]->dim[0] * tiles, LT_BLOCK, 0, dy.data, lt_read_index(a->in[2]),
+                     (const float *)a->in[3]->data, lt_write_grad(a, 1), n, packs, tiles);
 }

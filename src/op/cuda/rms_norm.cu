@@ -166,13 +166,13 @@ __global__ static void __launch_bounds__((lt_team<N, WARPS>::threads), BLOCKS)
         return;
     float dw[N][8] = {};
     lt_eight<T> w[N], x[N], dy[N], through[N];
-    team::load(w, a.w, 0, a.eights);
     const int64_t from = part * a.rows_each,
                   to = from + a.rows_each < a.rows ? from + a.rows_each : a.rows;
     for (int64_t row = from; row < to; row++) {
         const int64_t first = row * a.eights;
         team::load(x, a.x, first, a.eights);
         team::load(dy, a.dy, first, a.eights);
+        team::refetch(w, a.w, a.eights);
         team::load(through, a.through, first, a.through ? a.eights : 0);
         float sum[2] = {0.0F, 0.0F}; // x^2, g x
 #pragma unroll
@@ -236,9 +236,17 @@ static const lt_row_kernel<forward_rows> *forward_for(int64_t eights)
 
 template <typename T> static const lt_row_kernel<backward_rows> *backward_for(int64_t eights)
 {
-    static const lt_row_kernel<backward_rows> kernels[] = {
-        bwd<T, 1, 1, 3>(), bwd<T, 1, 4, 7>(), bwd<T, 1, 5, 6>(), bwd<T, 2, 4, 5>(),
-        bwd<T, 2, 5, 4>(), bwd<T, 2, 8, 2>(), bwd<T, 3, 8, 1>(), bwd<T, 4, 8, 1>()};
+    static const lt_row_kernel<backward_rows> kernels[] = {bwd<T, 1, 1, 3>(),
+                                                           bwd<T, 1, 4, 7>(),
+                                                           bwd<T, 1, 5, 6>(),
+                                                           bwd<T, 2, 4, 5>(),
+                                                           bwd<T, 2, 5, 4>(),
+                                                           bwd < T,
+                                                           2,
+                                                           8,
+                                                           sizeof(T) == 2 ? 3 : 2 > (),
+                                                           bwd<T, 3, 8, 1>(),
+                                                           bwd<T, 4, 8, 1>()};
     return lt_row_kernel_for(kernels, eights);
 }
 

@@ -7,35 +7,56 @@
 
 // ---- tokens in the order of their ids, equal ids in the order of tokens
 
-enum { RANK_THREADS = 128, RANK_TILE = 1024 };
+enum { RANK_TOKENS = 128, RANK_SHARES = 4, RANK_TILE = 1024 };
+enum { RANK_THREADS = RANK_TOKENS * RANK_SHARES };
+
+// How many of a tile's share are below the limit.
+static __device__ int32_t count_below(const int4 *share, int32_t limit)
+{
+    int32_t n[4] = {0, 0, 0, 0};
+#pragma unroll 8
+    for (int k = 0; k < RANK_TILE / RANK_SHARES / 4; k++) {
+        const int4 four = share[k];
+        n[0] += four.x < limit ? 1 : 0;
+        n[1] += four.y < limit ? 1 : 0;
+        n[2] += four.z < limit ? 1 : 0;
+        n[3] += four.w < limit ? 1 : 0;
+    }
+    return n[0] + n[1] + n[2] + n[3];
+}
 
 // A token's place is the number of tokens before it: all are compared with all, which for n tokens
-// costs less than n^2 of what attention does with a pair.
+// costs less than n^2 of what attention does with a pair. A block has RANK_TOKENS tokens, and for
+// each of them RANK_SHARES threads that look at a share of every tile.
 __global__ static void rank_tokens(const int32_t *ids, int32_t *order, int32_t *sorted, int64_t n)
 {
-    __shared__ int32_t tile[RANK_TILE];
-    const int64_t first = (int64_t)blockIdx.x * RANK_THREADS, t = first + threadIdx.x;
+    __shared__ int4 tile[RANK_TILE / 4];
+    __shared__ int32_t counts[RANK_SHARES][RANK_TOKENS];
+    int32_t *each = (int32_t *)tile;
+    const int mine = (int)threadIdx.x % RANK_TOKENS, share = (int)threadIdx.x / RANK_TOKENS,
+              begin = share * (RANK_TILE / RANK_SHARES);
+    const int64_t first = (int64_t)blockIdx.x * RANK_TOKENS, t = first + mine;
     const int32_t id = t < n ? ids[t] : 0;
     int32_t before = 0;
     for (int64_t base = 0; base < n; base += RANK_TILE) {
         __syncthreads(); // the tile before is read
         for (int k = (int)threadIdx.x; k < RANK_TILE; k += RANK_THREADS)
-            tile[k] = base + k < n ? ids[base + k] : INT32_MAX; // before nobody
+            each[k] = base + k < n ? ids[base + k] : INT32_MAX; // before nobody
         __syncthreads();
-        if (base + RANK_TILE <= first || base >= first + RANK_THREADS) {
-            const int32_t limit = base < first ? id + 1 : id; // an equal one is before a later one
-#pragma unroll 16
-            for (int k = 0; k < RANK_TILE; k++)
-                before += tile[k] < limit ? 1 : 0;
-        } else {
-            for (int k = 0; k < RANK_TILE; k++)
-                before += tile[k] < id || (tile[k] == id && base + k < t) ? 1 : 0;
-        }
+        if (base + RANK_TILE <= first || base >= first + RANK_TOKENS) // an equal one that is
+            before += count_below(tile + begin / 4, base < first ? id + 1 : id); // earlier counts
+        else
+            for (int k = begin; k < begin + RANK_TILE / RANK_SHARES; k++)
+                before += each[k] < id || (each[k] == id && base + k < t) ? 1 : 0;
     }
-    if (t < n) {
-        order[before] = (int32_t)t;
-        sorted[before] = id;
-    }
+    counts[share][mine] = before;
+    __syncthreads();
+    if (share > 0 || t >= n)
+        return;
+    for (int i = 1; i < RANK_SHARES; i++)
+        before += counts[i][mine];
+    order[before] = (int32_t)t;
+    sorted[before] = id;
 }
 
 // ---- sums
@@ -194,7 +215,7 @@ lt_status lt_embedding_bwd_cuda(const lt_op_args *a)
     const bool by_eights = width % 8 == 0 && lt_aligned({a->dout[0]->data, a->din[1]->data});
     spans s;
     LT_TRY(cut(a, width, by_eights ? 8 : 1, &s));
-    LT_TRY(lt_launch(a, rank_tokens, lt_ceil_div(n, RANK_THREADS), RANK_THREADS, 0,
+    LT_TRY(lt_launch(a, rank_tokens, lt_ceil_div(n, RANK_TOKENS), RANK_THREADS, 0,
                      lt_read_index(a->in[0]), (int32_t *)s.order, (int32_t *)s.sorted, n));
     if (a->dout[0]->dtype == LT_BF16)
         return by_eights ? sum_rows<lt_bf16, 8>(a, s) : sum_rows<lt_bf16, 1>(a, s);

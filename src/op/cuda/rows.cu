@@ -130,26 +130,17 @@ __global__ static void without_numbers(const int32_t *rows, int64_t n_rows, lt_r
         dx.put(i, contains(rows, n_rows, i / width) ? 0.0F : dy[i]);
 }
 
+// dx is a copy of dy already.
 template <typename T>
-__global__ static void without_eights(const int32_t *rows, int64_t n_rows, const void *dy,
-                                      lt_sink dx, int64_t n, int64_t eights)
+__global__ static void clear_eights(const int32_t *rows, int64_t n_rows, void *dx, int64_t eights)
 {
     const int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
-    if (row >= n)
+    if (row >= n_rows)
         return;
-    const bool replaced = contains(rows, n_rows, row);
-    for (int64_t j = threadIdx.x; j < eights; j += blockDim.x) {
-        lt_eight<T> e;
-        float v[8];
-        if (replaced)
-            e.clear();
-        else
-            e.load(dy, row * eights + j);
-#pragma unroll
-        for (int k = 0; k < 8; k++)
-            v[k] = e[k];
-        dx.put<T>(row * eights + j, v);
-    }
+    lt_eight<T> zero;
+    zero.clear();
+    for (int64_t j = threadIdx.x; j < eights; j += blockDim.x)
+        zero.store(dx, rows[row] * eights + j);
 }
 
 static lt_status without_rows(const lt_op_args *a)
@@ -158,13 +149,18 @@ static lt_status without_rows(const lt_op_args *a)
     const int64_t n_rows = a->in[2]->dim[0], n = a->din[0]->dim[0], width = a->din[0]->dim[1];
     const lt_reader dy = lt_read(a->dout[0]);
     const lt_writer dx = lt_write_grad(a, 0);
-    if (width == 0 || width % 8 != 0 || !dy.data || dy.bf16 != dx.bf16 ||
-        !lt_aligned({dy.data, dx.data}))
+    if (n * width == 0)
+        return LT_OK;
+    if (width % 8 != 0 || !dy.data || dx.add || dy.bf16 != dx.bf16 || !lt_aligned({dx.data}))
         return lt_launch_each(a, without_numbers, n * width, rows, n_rows, dy, dx, n, width);
+    if (dx.data != dy.data)
+        LT_TRY(lt_cuda_check(cudaMemcpyAsync(dx.data, dy.data, lt_tensor_bytes(a->din[0]),
+                                             cudaMemcpyDeviceToDevice, lt_queue_of(a)),
+                             a->def->name));
     const dim3 block = lt_row_block(width / 8);
-    return lt_launch_block(a, dy.bf16 ? without_eights<lt_bf16> : without_eights<float>,
-                           lt_ceil_div(n, block.y), block, 0, rows, n_rows, dy.data, lt_sink_of(dx),
-                           n, width / 8);
+    return lt_launch_block(a, dy.bf16 ? clear_eights<lt_bf16> : clear_eights<float>,
+                           lt_ceil_div(n_rows, block.y), block, 0, rows, n_rows, dx.data,
+                           width / 8);
 }
 
 lt_status lt_scatter_rows_bwd_cuda(const lt_op_args *a)
