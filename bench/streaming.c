@@ -76,6 +76,7 @@ static const lt_adamw_attr adamw = {
 #define BYTES(n, w, per) ((double)(n) * (w) * (per))
 static const bench_case cases[] = {
     {"2560", &lt_op_rms_norm, &rms, .in = {ROW(T, HIDDEN), VECTOR(HIDDEN)}},
+    {"2560 adding", &lt_op_rms_norm, &rms, .in = {ROW(T, HIDDEN), VECTOR(HIDDEN)}, .add = true},
     {"2048", &lt_op_rms_norm, &rms, .in = {ROW(T, 2048), VECTOR(2048)}},
     {"4096", &lt_op_rms_norm, &rms, .in = {ROW(T, 4096), VECTOR(4096)}},
     {"2560", &lt_op_add_rms_norm, &rms, .in = {ROW(T, HIDDEN), ROW(T, HIDDEN), VECTOR(HIDDEN)}},
@@ -261,7 +262,7 @@ static double bytes_of(const lt_op_args *a, lt_pass pass)
     double bytes = 0.0;
     for (int i = 0; i < LT_MAX_IN; i++)
         bytes += bytes_at(a->in[i], pass == LT_FORWARD || a->def->backward_reads & LT_IN(i)) +
-                 bytes_at(a->din[i], true);
+                 bytes_at(a->din[i], true) + bytes_at(a->din[i], a->add & LT_IN(i));
     for (int i = 0; i < LT_MAX_OUT; i++)
         bytes += bytes_at(a->out[i], pass == LT_FORWARD || a->def->backward_reads & LT_OUT(i)) +
                  bytes_at(a->dout[i], true);

@@ -142,7 +142,7 @@ __global__ static void add_losses(const double *losses, int64_t n, lt_writer out
 }
 
 // Rows alive together where the loss alone is asked for; a chunk's are a multiple of LOSS_STEP.
-enum { LOSS_ROWS = 128, LOSS_STEP = 256 };
+enum { LOSS_ROWS = 1024, LOSS_STEP = 256 };
 
 static int64_t row_bytes(const lt_op_args *a)
 {

@@ -276,6 +276,11 @@ template <typename T> static lt_status backward(const lt_op_args *a, const norm_
     rows.dy = c.dy ? c.dy->data : NULL;
     rows.through = c.through ? c.through->data : NULL;
     rows.dx = lt_sink_of(c.dx), rows.da = lt_sink_of(c.da);
+    if (c.dx.add && c.dx.data && !rows.through &&
+        !c.da.data) { // what is there is read with the rest
+        rows.through = c.dx.data;
+        rows.dx.add = false;
+    }
     if (!k || !c.dy || c.width % 8 != 0 || !lt_has_dtype(c.dx, c.x->dtype) ||
         !lt_has_dtype(c.da, c.x->dtype) ||
         !lt_aligned({rows.x, rows.w, rows.dy, rows.through, c.dx.data, c.da.data}))
