@@ -323,7 +323,7 @@ static lt_status measure_case(bench *b, const bench_case *c)
         LT_TRY(make_set(b, c, &b->sets[i]));
     if (!c->only_backward)
         LT_TRY(measure(b, c, LT_FORWARD, sets));
-    if (!lt_op_kernel(c->def, LT_CUDA, LT_BACKWARD))
+    if (!lt_op_kernel(c->def, LT_CUDA, LT_BACKWARD) || c->in[0].kind == WIDE)
         return LT_OK;
     for (int i = 0; i < sets; i++)
         LT_TRY(make_gradients(b, c, &b->sets[i]));
