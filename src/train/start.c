@@ -62,7 +62,7 @@ lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_sc
                          lt_dtype_name(e->compute)));
     if (isfinite(matmul_rate))
         LT_TRY(lt_buf_printf(out, ", matrix products at %.1f GFLOP/s (%s)", matmul_rate * 1e-9,
-                             lt_cpu_gemm_name()));
+                             e->device->queues ? e->device->name : lt_cpu_gemm_name()));
     LT_TRY(lt_buf_printf(out, "\nmodel %s from %s: %s parameters, %s trained",
                          e->model->config.model_type, e->run ? e->run->dir : "random weights",
                          lt_count_text(lt_model_total(e->model, false)).s,
