@@ -3,6 +3,7 @@
 // by itself later.
 #include "data/dataset/records.h"
 #include "base/file.h"
+#include "data/dataset/plain_json.h"
 #include <string.h>
 
 // Limits: brackets inside each other (Jansson's own is 2048), bytes of one record, files.
@@ -333,8 +334,15 @@ lt_status lt_records_parse(const lt_records *r, int64_t i, json_t **out)
     const record *rec = &LT_AT(&r->records, record, i);
     const source *src = &LT_AT(&r->sources, source, rec->file);
     const char *text = src->text + rec->offset;
-    json_error_t error;
-    json_t *value = json_loadb(text, (size_t)rec->bytes, JSON_ALLOW_NUL, &error);
+    json_error_t error = {0};
+    lt_buf scratch = {0};
+    json_t *value = lt_plain_json(text, (size_t)rec->bytes, &scratch);
+    lt_buf_deinit(&scratch);
+    if (value) {
+        *out = value;
+        return LT_OK;
+    }
+    value = json_loadb(text, (size_t)rec->bytes, JSON_ALLOW_NUL, &error);
     if (!value && json_error_code(&error) == json_error_numeric_overflow) // integers past 64 bits
         value =
             json_loadb(text, (size_t)rec->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
