@@ -165,14 +165,17 @@ __global__ static void __launch_bounds__((lt_team<N, WARPS>::threads), BLOCKS)
     if (part >= a.parts)
         return;
     float dw[N][8] = {};
+    constexpr bool anew = N * WARPS > 10; // wide rows: w is not kept, for the registers' sake
     lt_eight<T> w[N], x[N], dy[N], through[N];
+    team::load(w, a.w, 0, a.eights);
     const int64_t from = part * a.rows_each,
                   to = from + a.rows_each < a.rows ? from + a.rows_each : a.rows;
     for (int64_t row = from; row < to; row++) {
         const int64_t first = row * a.eights;
         team::load(x, a.x, first, a.eights);
         team::load(dy, a.dy, first, a.eights);
-        team::refetch(w, a.w, a.eights);
+        if (anew)
+            team::refetch(w, a.w, a.eights);
         team::load(through, a.through, first, a.through ? a.eights : 0);
         float sum[2] = {0.0F, 0.0F}; // x^2, g x
 #pragma unroll
