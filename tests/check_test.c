@@ -208,6 +208,16 @@ static void videos_of_pictures_are_trained(void **state)
     assert_text_contains(r.out, " iteration        2/       2");
 }
 
+static void packed_rows_are_counted(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml",
+                                     "data.dataset_param.basic_parameters.packing=true",
+                                     "data.dataset_param.basic_parameters.cutoff_len=100001");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, "\npacked    1 rows of at most 100000 tokens, ");
+}
+
 // BR-32: boxes beyond the scale of the models are counted.
 static void boxes_beyond_the_scale_are_counted(void **state)
 {
@@ -248,5 +258,5 @@ LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named)
              LT_TEST(a_validation_file_is_checked_and_validated_on),
              LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),
              LT_TEST(data_threads_change_no_result), LT_TEST(videos_of_pictures_are_trained),
-             LT_TEST(boxes_beyond_the_scale_are_counted),
+             LT_TEST(packed_rows_are_counted), LT_TEST(boxes_beyond_the_scale_are_counted),
              LT_TEST(large_pictures_take_no_lasting_memory))

@@ -220,6 +220,24 @@ static lt_status check_columns(check *k)
     return st;
 }
 
+/** How many rows packing makes of the usable records. */
+static lt_status count_rows(check *k)
+{
+    lt_check_report *r = k->out;
+    void *memory = NULL;
+    if (k->o->row_len == 0)
+        return LT_OK;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)r->n_records * sizeof(int64_t), "lengths"));
+    int64_t *lengths = memory;
+    for (int64_t i = 0; i < r->n_records; i++)
+        lengths[i] = r->lengths[i];
+    const lt_status st = lt_dataset_pack(k->d, lengths);
+    lt_mem_free(lengths);
+    r->n_rows = lt_dataset_rows(k->d);
+    r->row_len = k->o->row_len;
+    return st;
+}
+
 static lt_status run(check *k, lt_pool *pool)
 {
     lt_check_report *r = k->out;
@@ -233,6 +251,7 @@ static lt_status run(check *k, lt_pool *pool)
         qsort(r->faults.data, (size_t)r->faults.n, sizeof(lt_check_fault), by_index);
     LT_TRY(check_columns(k));
     LT_TRY(sum_up(r));
+    LT_TRY(count_rows(k));
     r->seconds = lt_clock_now() - begin;
     return LT_OK;
 }

@@ -18,6 +18,7 @@ typedef struct lt_check_report {
     int64_t tokens, labels;        /* of usable records, after cutting; labels: trained tokens */
     int64_t images, visual_tokens; /* images: those whose tokens are left */
     int64_t cut, lost_images;      /* records longer than cutoff_len; images lost to it */
+    int64_t n_rows, row_len;       /* with packing: packed rows, and the tokens that fit into one */
     int64_t shortest, longest, middle; /* lengths in tokens */
     int64_t large_boxes; /* records with a box value above 1000, the scale of Qwen's newer models */
     int64_t no_labels;   /* usable records with nothing to train on */
@@ -29,8 +30,9 @@ typedef struct lt_check_report {
 } lt_check_report;
 
 typedef struct lt_check_opts {
-    bool skip_bad; /* lathe.on_bad_record: skip */
-    bool stop_bad; /* lathe.on_bad_record: stop */
+    bool skip_bad;   /* lathe.on_bad_record: skip */
+    int64_t row_len; /* with packing: tokens that fit into a row; else 0 */
+    bool stop_bad;   /* lathe.on_bad_record: stop */
     /** Now and then, from any thread, one call at a time. May be NULL. */
     void (*progress)(void *ctx, int64_t done, int64_t all, int64_t n_faults);
     void *ctx;

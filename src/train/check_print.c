@@ -90,6 +90,11 @@ static lt_status print_sums(const lt_check_report *r, lt_buf *out)
     if (r->no_labels > 0)
         LT_TRY(lt_buf_printf(out, "\nempty     %lld records have no label left: they teach nothing",
                              (long long)r->no_labels));
+    if (r->row_len > 0) {
+        LT_TRY(lt_buf_printf(out, "\npacked    %lld rows of at most %lld tokens, %.1f %% full",
+                             (long long)r->n_rows, (long long)r->row_len,
+                             percent(r->tokens, r->n_rows * r->row_len)));
+    }
     if (r->large_boxes > 0) {
         LT_TRY(
             lt_buf_printf(out,
@@ -162,6 +167,7 @@ lt_status lt_check_json(const lt_check_report *r, const char *name, lt_buf *out)
         {"lost_images", r->lost_images},
         {"without_labels", r->no_labels},
         {"large_boxes", r->large_boxes},
+        {"packed_rows", r->n_rows},
         {"shortest", r->shortest},
         {"longest", r->longest},
         {"median", r->middle},

@@ -288,16 +288,24 @@ static lt_status pack_rows(lt_dataset *d, const int64_t *length, lt_arena *arena
     return LT_OK;
 }
 
+lt_status lt_dataset_pack(lt_dataset *d, const int64_t *lengths)
+{
+    lt_arena *arena = NULL;
+    LT_ASSERT(d->opts.packing && d->first.n == 0);
+    LT_TRY(lt_arena_create(&arena, "packing"));
+    const lt_status st = pack_rows(d, lengths, arena);
+    lt_arena_destroy(arena);
+    return st;
+}
+
 static lt_status pack(lt_dataset *d, lt_pool *pool, const lt_log *log)
 {
     void *length = NULL;
-    lt_arena *arena = NULL;
     lt_status st;
     LT_TRY(lt_mem_alloc(&length, (size_t)d->kept.n * sizeof(int64_t), "lengths of samples"));
     measuring m = {d, length};
     LT_TRY_GOTO(st, lt_pool_run(pool, lt_ceil_div(d->kept.n, SHARE), measure_share, &m), done);
-    LT_TRY_GOTO(st, lt_arena_create(&arena, "packing"), done);
-    LT_TRY_GOTO(st, pack_rows(d, length, arena), done);
+    LT_TRY_GOTO(st, lt_dataset_pack(d, length), done);
     if (d->packed.n < d->kept.n)
         LT_WARN(log, "data", "%lld more records cannot be encoded and are left out",
                 (long long)(d->kept.n - d->packed.n));
@@ -305,7 +313,6 @@ static lt_status pack(lt_dataset *d, lt_pool *pool, const lt_log *log)
     if (d->packed.n == 0)
         st = LT_FAIL(LT_ERR_DATA, "none of the %lld records can be encoded", (long long)d->kept.n);
 done:
-    lt_arena_destroy(arena);
     lt_mem_free(length);
     return st;
 }

@@ -72,6 +72,11 @@ LT_NODISCARD lt_status lt_dataset_encode(lt_dataset *d, int64_t sample, lt_arena
 LT_NODISCARD lt_status lt_dataset_encode_row(void *dataset, int64_t row, lt_arena *arena,
                                              lt_vec *samples);
 /**
+ * With packing: rows from the samples' lengths [lt_dataset_samples] (0: of no use), where
+ * lt_dataset_open did not make them (LT_BAD_KEEP).
+ */
+LT_NODISCARD lt_status lt_dataset_pack(lt_dataset *d, const int64_t *lengths);
+/**
  * LT_ERR_CONFIG for a column that attr names and no record has: `seen` is all records'
  * lt_conversation.seen.
  */

@@ -60,7 +60,7 @@ static char escaped(char c)
     return to[found - from];
 }
 
-/** A string behind its opening quote: a piece of the text, or of the scratch when it has escapes. */
+/** A string behind its opening quote: of the text itself, or of the scratch when it has escapes. */
 static bool string(parser *p, const char **s, size_t *len)
 {
     const char *from = p->at;
