@@ -475,8 +475,6 @@ static lt_status check_one_by_one(const job &j, const room &r, const int32_t *se
         if (length > few.most)
             LT_TRY(check_batched(j, r, 1, length, why));
     }
-    if (few.n > 0 && !*why)
-        *why = "short segments in the form that repeats bit for bit are not trusted yet";
     return few.n > 0 && !*why ? check_packed(j, r, &few, 1, why) : LT_OK;
 }
 
