@@ -354,13 +354,13 @@ static bool parse(int argc, char **argv, options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.runs = 9, .products = "faster"};
+    options o = {.runs = 9, .products = "own"};
     bench b = {.o = &o, .commit = bench_commit_of(LT_SOURCE_DIR)};
     if (!parse(argc, argv, &o)) {
         (void)fprintf(
             stderr,
             "usage: ops [--dtype f32|bf16] [--match PART_OF_A_NAME] [--threads N] [--runs N] "
-            "[--products faster|own|onednn]\n");
+            "[--products own|onednn]\n");
         return 2;
     }
     const lt_status st = run_all(&b);

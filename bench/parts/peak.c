@@ -32,14 +32,14 @@ bench_rate bench_watch_rate(bench_watch since, double flops, int threads)
 lt_status bench_use_products(const char *name)
 {
     static const char *const names[LT_N_GEMM_BY] = {
-        [LT_GEMM_FASTER] = "faster", [LT_GEMM_OWN] = "own", [LT_GEMM_ONEDNN] = "onednn"};
+        [LT_GEMM_OWN] = "own", [LT_GEMM_ONEDNN] = "onednn"};
     for (int by = 0; by < LT_N_GEMM_BY; by++) {
         if (strcmp(names[by], name) == 0) {
             lt_cpu_gemm_by((lt_gemm_by)by);
             return LT_OK;
         }
     }
-    return LT_FAIL(LT_ERR_CONFIG, "--products is %s; it must be faster, own or onednn", name);
+    return LT_FAIL(LT_ERR_CONFIG, "--products is %s; it must be own or onednn", name);
 }
 
 static lt_status fill(lt_device *d, lt_stream *s, lt_tensor *t, uint64_t seed)

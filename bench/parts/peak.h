@@ -22,7 +22,7 @@ typedef struct bench_watch {
 bench_watch bench_watch_start(void);
 bench_rate bench_watch_rate(bench_watch since, double flops, int threads);
 
-/** Products of all kernels from now on: by "faster", "own" or "onednn" (device/gemm.h). */
+/** Products of all kernels from now on: by "own" or "onednn" (device/gemm.h). */
 LT_NODISCARD lt_status bench_use_products(const char *name);
 /**
  * C[n,n] = A[n,n] B[n,n]^T on random numbers through lathe's own op `linear`: the best of `runs`,

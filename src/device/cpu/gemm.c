@@ -6,17 +6,16 @@
 #include "device/cpu/onednn.h"
 #include <stdatomic.h>
 
-static atomic_int chosen = LT_GEMM_FASTER;
+static atomic_int chosen = LT_GEMM_OWN;
 
 void lt_cpu_gemm_by(lt_gemm_by by)
 {
     atomic_store(&chosen, (int)by);
 }
 
-static bool through_onednn(lt_dtype ab_dtype)
+static bool through_onednn(void)
 {
-    const int by = atomic_load_explicit(&chosen, memory_order_relaxed);
-    return by == LT_GEMM_FASTER ? lt_onednn_wants(ab_dtype) : by == LT_GEMM_ONEDNN;
+    return atomic_load_explicit(&chosen, memory_order_relaxed) == LT_GEMM_ONEDNN;
 }
 
 const lt_gemm_core *lt_gemm_core_of(lt_isa isa, lt_dtype ab_dtype)
@@ -65,7 +64,7 @@ lt_status lt_cpu_gemm(lt_pool *pool, const lt_gemm *g)
     if (g->m == 0 || g->n == 0)
         return LT_OK;
     bool done = false;
-    if (g->k > 0 && through_onednn(g->ab_dtype))
+    if (g->k > 0 && through_onednn())
         LT_TRY(lt_onednn_gemm(pool, g, &done));
     if (done)
         return LT_OK;
@@ -80,7 +79,6 @@ const char *lt_cpu_gemm_name(void)
         [LT_ISA_AVX512] = "packed avx512",
         [LT_ISA_AMX] = "packed avx512 (f32), amx (bf16)",
     };
-    const bool f32 = through_onednn(LT_F32), bf16 = through_onednn(LT_BF16);
-    const char *library = f32 || bf16 ? lt_onednn_name(f32) : NULL;
+    const char *library = through_onednn() ? lt_onednn_name() : NULL;
     return library ? library : portable[lt_cpu_isa()];
 }

@@ -32,9 +32,29 @@ static void leave(void)
     _tile_release();
 }
 
+// Numbers too small to be normal become 0, as they do in the tiles.
+static void narrow(uint16_t *dst, const float *src, int64_t n)
+{
+    enum { LINE = 32 };
+    int64_t i = 0;
+    for (; i + LINE <= n; i += LINE) {
+        const __m512bh both =
+            _mm512_cvtne2ps_pbh(_mm512_loadu_ps(src + i + HALF), _mm512_loadu_ps(src + i));
+        memcpy(dst + i, &both, sizeof both);
+    }
+    for (; i < n; i += HALF) {
+        const __mmask16 there = (__mmask16)(n - i >= HALF ? -1 : (1 << (n - i)) - 1);
+        const __m256bh half = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(there, src + i));
+        _mm256_mask_storeu_epi16(dst + i, there, (__m256i)half);
+    }
+}
+
 static void finish(void *dst, bool bf16, const float *src, const float *bias, bool keep, int64_t n)
 {
-    lt_gemm_core_avx512.finish(dst, bf16, src, bias, keep, n);
+    if (bf16 && !bias && !keep)
+        narrow(dst, src, n);
+    else
+        lt_gemm_core_avx512.finish(dst, bf16, src, bias, keep, n);
 }
 
 static void stream(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t n)

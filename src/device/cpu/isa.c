@@ -23,12 +23,15 @@ const char *lt_isa_name(lt_isa isa)
 
 #if defined(__x86_64__)
 // Tiles are large: the system hands them to a process that asks (its threads then have them too).
+// All processors that have them narrow to bf16 in one instruction as well, which is used beside.
 static bool may_use_tiles(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    const unsigned bf16_bit = 1U << 22, tile_bit = 1U << 24;
+    const unsigned bf16_bit = 1U << 22, tile_bit = 1U << 24, vector_bf16_bit = 1U << 5;
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & bf16_bit) || !(d & tile_bit))
+        return false;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & vector_bf16_bit))
         return false;
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }

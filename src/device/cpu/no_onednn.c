@@ -2,12 +2,6 @@
 // Stands in for onednn.c in a build without oneDNN.
 #include "device/cpu/onednn.h"
 
-bool lt_onednn_wants(lt_dtype ab_dtype)
-{
-    (void)ab_dtype;
-    return false;
-}
-
 lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done)
 {
     (void)pool, (void)g;
@@ -15,8 +9,7 @@ lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done)
     return LT_OK;
 }
 
-const char *lt_onednn_name(bool f32)
+const char *lt_onednn_name(void)
 {
-    (void)f32;
     return NULL;
 }

@@ -4,7 +4,6 @@
 // bf16 into its own by plain loops, at 100 ns a number.
 #include "device/cpu/onednn.h"
 #include "base/memory.h"
-#include "device/cpu/isa.h"
 #include "device/cpu/scratch.h"
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -15,7 +14,7 @@ enum {
     TILE_ROWS = 256,
     TILE_COLS = 1024,
     N_CACHED = 128, // products that a thread keeps ready
-    LEAST = 32, // columns and k: 2.6.3 refuses to execute some narrower bf16 products that it made
+    LEAST = 32,     // columns, and numbers to add
 };
 
 // What oneDNN 2 and 3 spell differently.
@@ -408,12 +407,19 @@ static lt_status widen_bias(const lt_gemm *g, float **out)
     return LT_OK;
 }
 
+// Version 2.6.3 makes bf16 products that are added to a bf16 C, or are very narrow, and then refuses to
+// execute some of them.
+static bool is_dependable(const lt_gemm *g)
+{
+    const int64_t last_cols = (g->n - 1) % TILE_COLS + 1;
+    return g->ab_dtype == LT_F32 ? g->k > 0 : g->k >= LEAST && last_cols >= LEAST && !g->accumulate;
+}
+
 lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done)
 {
     call c = {.g = g, .rows_down = lt_ceil_div(g->m, TILE_ROWS)};
     *done = false;
-    const int64_t last_cols = (g->n - 1) % TILE_COLS + 1;
-    if (g->k < LEAST || last_cols < LEAST || !stay_single())
+    if (!is_dependable(g) || !stay_single())
         return LT_OK;
     LT_TRY(ask(g, done));
     if (!*done)
@@ -422,25 +428,12 @@ lt_status lt_onednn_gemm(lt_pool *pool, const lt_gemm *g, bool *done)
     return lt_pool_run(pool, lt_ceil_div(g->n, TILE_COLS) * c.rows_down, multiply_tile, &c);
 }
 
-static bool has(dnnl_cpu_isa_t isa)
-{
-    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;
-}
-
-// The packed kernels are as fast in f32 and on AMX tiles; what they lack are the bf16 products of
-// AVX-512.
-bool lt_onednn_wants(lt_dtype ab_dtype)
-{
-    return ab_dtype == LT_BF16 && lt_cpu_isa() == LT_ISA_AVX512 &&
-           has(dnnl_cpu_isa_avx512_core_bf16);
-}
-
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 #define NAME                                                                                       \
     "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH)
 
-const char *lt_onednn_name(bool f32)
+const char *lt_onednn_name(void)
 {
-    return f32 ? NAME : "packed avx512 (f32), " NAME " (bf16)";
+    return NAME;
 }
