@@ -49,6 +49,30 @@ static verdict skip(const runner *r, const char *what)
     return SKIPPED;
 }
 
+// Keys of basic_parameters that change nothing of a single sample.
+static bool is_idle(const char *key)
+{
+    static const char *const keys[] = {
+        "enable_thinking",
+        "tool_format",
+        "template",
+        "dataset",
+        "dataset_dir",
+        "max_samples",
+        "cache_dir",
+        "overwrite_cache",
+        "preprocess_on_fly",
+        "streaming",
+        "preprocessing_batch_size",
+        "preprocessing_num_workers",
+        "stage",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
 // Options as basic_parameters spells them. enable_thinking is read and never used, as in the
 // reference.
 static bool read_options(const json_t *options, lt_encode_opts *o)
@@ -64,7 +88,10 @@ static bool read_options(const json_t *options, lt_encode_opts *o)
             o->mask_history = json_is_true(value);
         else if (strcmp(key, "train_on_prompt") == 0)
             o->train_on_prompt = json_is_true(value);
-        else if (strcmp(key, "enable_thinking") != 0)
+        else if (strcmp(key, "enable_thinking") == 0 &&
+                 strcmp(o->render.chat->name, "qwen3_5") == 0)
+            o->render.no_thinking = json_is_false(value);
+        else if (!is_idle(key) && !json_is_null(value))
             known = false;
     }
     json_decref(copy);
@@ -99,6 +126,15 @@ static bool read_attr(const json_t *row, lt_attr *a)
             *keys[i].value = json_string_value(value);
         found += value != NULL;
     }
+    const char *key;
+    json_t *value, *copy = json_deep_copy(row);
+    json_object_foreach(copy, key, value) // preference data and audio, where they are not used
+    {
+        const bool other = strcmp(key, "ranking") == 0 || strcmp(key, "chosen") == 0 ||
+                           strcmp(key, "rejected") == 0 || strcmp(key, "audios") == 0;
+        found += other && !json_is_true(value) && !json_is_string(value);
+    }
+    json_decref(copy);
     return found == json_object_size(row);
 }
 
