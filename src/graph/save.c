@@ -24,6 +24,8 @@ static int32_t edge_out_of(const lt_compiled *c, lt_val root)
 
 static bool keeps(const saver *s, const lt_op_def *def)
 {
+    if (def->flags & LT_OP_ALWAYS_SAVE)
+        return true;
     switch (s->policy) {
     case LT_KEEP:
         return true;

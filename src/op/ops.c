@@ -9,9 +9,12 @@
 #include "op/embedding.h"
 #include "op/fold.h"
 #include "op/gelu.h"
+#include "op/grouped_linear.h"
 #include "op/layer_norm.h"
 #include "op/linear.h"
 #include "op/linear_cross_entropy.h"
+#include "op/moe_route.h"
+#include "op/moe_rows.h"
 #include "op/pos_embed.h"
 #include "op/qk_norm_rope.h"
 #include "op/rms_norm.h"
@@ -35,6 +38,13 @@ static const lt_op_def *const rows[] = {
     &lt_op_copy,
     &lt_op_swiglu,
     &lt_op_gelu,
+    &lt_op_moe_route,
+    &lt_op_moe_stats,
+    &lt_op_moe_balance,
+    &lt_op_moe_permute,
+    &lt_op_grouped_linear,
+    &lt_op_swiglu_halves,
+    &lt_op_moe_combine,
     &lt_op_embedding,
     &lt_op_scatter_rows,
     &lt_op_scatter_add_rows,
@@ -88,7 +98,8 @@ lt_status lt_ops_print(lt_buf *out)
                  {LT_OP_VIEW, "view"},
                  {LT_OP_MUST_SAVE, "must-save"},
                  {LT_OP_IN_PLACE, "in-place"},
-                 {LT_OP_YIELDS_IN_BACKWARD, "yields-in-backward"}};
+                 {LT_OP_YIELDS_IN_BACKWARD, "yields-in-backward"},
+                 {LT_OP_ALWAYS_SAVE, "always-save"}};
     LT_TRY(lt_buf_text(out, "op                    in out  ref  cpu  cuda gradient flags\n"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const lt_op_def *r = rows[i];

@@ -7,9 +7,12 @@
 #include "op/embedding.h"
 #include "op/fold.h"
 #include "op/gelu.h"
+#include "op/grouped_linear.h"
 #include "op/layer_norm.h"
 #include "op/linear.h"
 #include "op/linear_cross_entropy.h"
+#include "op/moe_route.h"
+#include "op/moe_rows.h"
 #include "op/ops.h"
 #include "op/pos_embed.h"
 #include "op/qk_norm_rope.h"
@@ -53,6 +56,25 @@ static const lt_op_case cases[] = {
     {.def = &lt_op_swiglu, .in = {VALUE("3x31"), VALUE("3x31")}},
     {.def = &lt_op_gelu, .in = {VALUE("3x31")}, ATTR(lt_gelu_attr, .kind = LT_GELU_ERF)},
     {.def = &lt_op_gelu, .in = {VALUE("3x31")}, ATTR(lt_gelu_attr, .kind = LT_GELU_TANH)},
+    {.def = &lt_op_moe_route,
+     .in = {VALUE("5x7")},
+     ATTR(lt_moe_route_attr, .k = 3, .renormalise = true),
+     .no_upstream = LT_OUT(1) | LT_OUT(2) | LT_OUT(3)},
+    {.def = &lt_op_moe_route,
+     .in = {VALUE("5x7")},
+     ATTR(lt_moe_route_attr, .k = 2),
+     .no_upstream = LT_OUT(1) | LT_OUT(2) | LT_OUT(3)},
+    {.def = &lt_op_moe_stats,
+     .in = {VALUE("5x3"), LIST("5x2", 0, 1, 2, 1, 1, 0, 2, 0, 1, 2), VALUE("2x2x3")},
+     ATTR(lt_moe_stats_attr, .layers = 2)},
+    {.def = &lt_op_moe_balance,
+     .in = {VALUE("2x2x3"), F32("1")},
+     ATTR(lt_moe_balance_attr, .k = 2),
+     .no_upstream = LT_OUT(1) | LT_OUT(2)},
+    {.def = &lt_op_moe_permute, .in = {VALUE("3x5"), LIST("3x2", 4, 0, 1, 3, 2, 5)}},
+    {.def = &lt_op_grouped_linear, .in = {VALUE("7x5"), PARAM("4x3x5"), LIST("5", 0, 2, 2, 6, 7)}},
+    {.def = &lt_op_swiglu_halves, .in = {VALUE("3x14")}},
+    {.def = &lt_op_moe_combine, .in = {VALUE("6x5"), VALUE("3x2"), LIST("3x2", 4, 0, 1, 3, 2, 5)}},
     {.def = &lt_op_embedding, .in = {LIST("5", 3, 0, 3, 3, 1), PARAM("4x3")}},
     {.def = &lt_op_scatter_rows, .in = {VALUE("5x3"), VALUE("2x3"), LIST("2", 1, 4)}},
     {.def = &lt_op_scatter_add_rows, .in = {VALUE("5x3"), VALUE("2x3"), LIST("2", 0, 1)}},

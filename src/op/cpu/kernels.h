@@ -44,4 +44,12 @@ lt_status lt_copy_fwd_cpu(const lt_op_args *a);
 lt_status lt_scatter_add_rows_fwd_cpu(const lt_op_args *a);
 lt_status lt_adamw_fwd_cpu(const lt_op_args *a);
 lt_status lt_sum_squares_fwd_cpu(const lt_op_args *a);
+lt_status lt_moe_permute_fwd_cpu(const lt_op_args *a);
+lt_status lt_moe_permute_bwd_cpu(const lt_op_args *a);
+lt_status lt_moe_combine_fwd_cpu(const lt_op_args *a);
+lt_status lt_moe_combine_bwd_cpu(const lt_op_args *a);
+lt_status lt_grouped_linear_fwd_cpu(const lt_op_args *a);
+lt_status lt_grouped_linear_bwd_cpu(const lt_op_args *a);
+lt_status lt_swiglu_halves_fwd_cpu(const lt_op_args *a);
+lt_status lt_swiglu_halves_bwd_cpu(const lt_op_args *a);
 #endif
