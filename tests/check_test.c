@@ -208,6 +208,17 @@ static void videos_of_pictures_are_trained(void **state)
     assert_text_contains(r.out, " iteration        2/       2");
 }
 
+// Row 56 of spec data-pipeline 16.1: blanks around names are dropped, and files follow each other.
+static void several_files_in_one_text_follow_each_other(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result r =
+        lt_lathe(*state, dir, "check", "train.yaml",
+                 "data.dataset_param.basic_parameters.dataset='data.json, data.json'");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, "22 can be used, 0 are left out, 0 would stop training\n");
+}
+
 static void packed_rows_are_counted(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){0});
@@ -258,5 +269,6 @@ LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named)
              LT_TEST(a_validation_file_is_checked_and_validated_on),
              LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),
              LT_TEST(data_threads_change_no_result), LT_TEST(videos_of_pictures_are_trained),
-             LT_TEST(packed_rows_are_counted), LT_TEST(boxes_beyond_the_scale_are_counted),
+             LT_TEST(several_files_in_one_text_follow_each_other), LT_TEST(packed_rows_are_counted),
+             LT_TEST(boxes_beyond_the_scale_are_counted),
              LT_TEST(large_pictures_take_no_lasting_memory))

@@ -72,6 +72,22 @@ static void a_packed_run_that_was_killed_goes_on_with_the_same_bits(void **state
     lt_run_same_steps(*state, lt_test_path(*state, a, "out"), lt_test_path(*state, b, "out"), 1, 8);
 }
 
+// BR-03: nothing is padded, so no length has to be a multiple of anything.
+static void odd_lengths_pack_like_any_others(void **state)
+{
+    static const char *const lengths[] = {"data.dataset_param.basic_parameters.cutoff_len=1234",
+                                          "data.dataset_param.basic_parameters.cutoff_len=97",
+                                          "data.dataset_param.basic_parameters.cutoff_len=101"};
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    for (int i = 0; i < 3; i++) {
+        const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", PACKED, lengths[i],
+                                         "training.train_iters=1", "training.micro_batch_size=1",
+                                         "training.gradient_accumulation_steps=1");
+        assert_exit(r, 0);
+        assert_true(metric(state, dir, 1, "targets") > 0);
+    }
+}
+
 // ---------------------------------------------------------------- file order
 
 #define BASE "data.dataloader_param.dataloader_mode=base"
@@ -104,4 +120,5 @@ static void streaming_reads_in_file_order_and_resumes(void **state)
 
 LT_TEST_MAIN(LT_TEST(packed_loss_is_the_token_mean_of_the_samples),
              LT_TEST(a_packed_run_that_was_killed_goes_on_with_the_same_bits),
+             LT_TEST(odd_lengths_pack_like_any_others),
              LT_TEST(streaming_reads_in_file_order_and_resumes))

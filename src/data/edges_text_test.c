@@ -125,7 +125,7 @@ static void check_edges(void **state, const char *chat, const edge *edges, size_
 static void rows_20_to_24_tags_and_pictures(void **state)
 {
     static const edge edges[] = {
-        // 20: reading order over the whole conversation
+        // 20, BR-28: reading order over the whole conversation, the n-th tag takes the n-th picture
         {RECORD("\"8.png\", \"2.png\", \"4.png\"",
                 HUMAN("\"<image>a<image>\"") "," GPT("\"b\"") "," HUMAN("\"c<image>\"") "," GPT(
                     "\"d\"") "," HUMAN("\"e\"") "," GPT("\"f\"")),
@@ -383,6 +383,25 @@ static void row_59_arguments_are_not_filled_up_with_null(void **state)
     tear_down(&p);
 }
 
+// BR-48: a thought in a key of its own is part of what is trained.
+static void br_48_reasoning_is_rendered_and_trained(void **state)
+{
+    place p = set_up(state, "qwen3_6");
+    lt_dataset *d;
+    lt_sample s;
+    p.opts.attr.formatting = "openai";
+    p.opts.attr.images = NULL;
+    assert_ok(open_one(
+        &p,
+        "{\"conversations\": [" HUMAN("\"a\"") ",{\"from\": \"gpt\", \"value\": "
+                                               "\"b\", \"reasoning_content\": \"\\nwhy\\n\"}]}",
+        &d));
+    assert_ok(lt_dataset_encode(d, 0, *state, &s));
+    assert_text_equal(shown(state, &p, d, &s), U("a") A("<think>\nwhy\n</think>\n\nb"));
+    lt_dataset_close(d);
+    tear_down(&p);
+}
+
 static void row_55_more_max_samples_than_records_is_all_of_them(void **state)
 {
     place p = set_up(state, "qwen3_vl_nothink");
@@ -401,4 +420,5 @@ LT_TEST_MAIN(LT_TEST(rows_20_to_24_tags_and_pictures), LT_TEST(rows_25_to_30_wha
              LT_TEST(row_46_text_that_is_not_unicode_never_gets_in),
              LT_TEST(row_47_a_million_letters_are_no_trouble), LT_TEST(rows_48_65_66_67_values),
              LT_TEST(row_59_arguments_are_not_filled_up_with_null),
+             LT_TEST(br_48_reasoning_is_rendered_and_trained),
              LT_TEST(row_55_more_max_samples_than_records_is_all_of_them))

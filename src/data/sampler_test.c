@@ -58,6 +58,7 @@ static void check_ranks(void *state, const json_t *c)
     }
 }
 
+// Rows 53 and 54 of spec data-pipeline 16.1: N not a multiple of m * D, and N below it.
 static void golden_orders_come_out_on_every_rank(void **state)
 {
     json_t *cases = load(*state, "sampler/batches.json"), *c;

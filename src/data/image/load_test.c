@@ -70,6 +70,7 @@ static void check_prefixes(void *state, const char *name, size_t step, size_t ke
     lt_image_deinit(&image);
 }
 
+// Row 16: an error that names the file.
 static void a_truncated_jpeg_is_an_error(void **state)
 {
     check_prefixes(*state, "v_61x43_420.jpg", 31,
@@ -158,6 +159,7 @@ static void a_header_alone_may_not_claim_the_memory_of_a_picture(void **state)
                    "20000 x 20000 pixels: more than the limit of 178956970");
 }
 
+// Row 8.
 static void exif_orientation_is_ignored(void **state)
 {
     size_t len = 0;
