@@ -37,6 +37,7 @@ lt_golden(shared/packing ${qwen3} tests_golden_packing ../shared/golden/pipeline
   --images ../shared/golden/pipeline/images)
 lt_golden(shared/packed ${qwen3} tests_golden_packing ../shared/golden/data --tokenizer ${qwen3}
   --images ../shared/golden/image/images)
+lt_golden(shared/intern ${qwen3} tests_golden_intern ../shared/golden/pipeline --tokenizer ${qwen3})
 set(golden ../shared/golden)
 lt_golden(shared/sequence ${golden}/sequence tests_golden_sequence ${golden}/sequence/infer_seqlen.json
   ${golden}/sequence/knapsack.json ${golden}/sampler/batches.json ${golden}/sampler/randperm.json

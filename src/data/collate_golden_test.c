@@ -199,7 +199,7 @@ static json_t *load_lines(void *state, const char *name)
     return list;
 }
 
-// Rows 49, 50 and 60 of spec data-pipeline 16.1 are among them: batches of text alone get the stand-in
+// Rows 49, 50 and 60 of spec data-pipeline 16.1 are among them: batches of text get the stand-in
 // in their padded form, mixed ones do not, and padding has the label -100.
 static void golden_batches_come_out_padded_and_packed(void **state)
 {
