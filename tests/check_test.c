@@ -219,6 +219,19 @@ static void several_files_in_one_text_follow_each_other(void **state)
     assert_text_contains(r.out, "22 can be used, 0 are left out, 0 would stop training\n");
 }
 
+static void tags_for_media_can_be_renamed(void **state)
+{
+    static const char records[] = RECORD("[img] and <image>", "\"a\"", "\"p1.png\"");
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    lt_test_write(lt_test_path(*state, dir, LT_PLACE_DATA), records, sizeof records - 1);
+    const lt_run_result r =
+        lt_lathe(*state, dir, "check", "train.yaml", "--show", "1", "lathe.image_tag='[img]'");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, "|<|vision_end|>| |an|d| |<|i|m|a|g|e|>|"); // the usual tag is text
+    const lt_run_result none = lt_lathe(*state, dir, "check", "train.yaml", "lathe.image_tag=''");
+    assert_exit(none, 2);
+}
+
 static void packed_rows_are_counted(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){0});
@@ -269,6 +282,7 @@ LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named)
              LT_TEST(a_validation_file_is_checked_and_validated_on),
              LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),
              LT_TEST(data_threads_change_no_result), LT_TEST(videos_of_pictures_are_trained),
-             LT_TEST(several_files_in_one_text_follow_each_other), LT_TEST(packed_rows_are_counted),
+             LT_TEST(several_files_in_one_text_follow_each_other),
+             LT_TEST(tags_for_media_can_be_renamed), LT_TEST(packed_rows_are_counted),
              LT_TEST(boxes_beyond_the_scale_are_counted),
              LT_TEST(large_pictures_take_no_lasting_memory))

@@ -161,6 +161,8 @@ static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
     o.render.merge = model->config.vision.merge;
     o.render.split_special_tokens = s->section->preprocess_parameters.split_special_tokens;
     o.render.literals = LT_LITERAL_REFUSE;
+    o.render.image_tag = s->cfg->lathe.image_tag;
+    o.render.video_tag = s->cfg->lathe.video_tag;
     o.render.no_thinking = !b->enable_thinking;
     o.render.empty_thought = (lt_empty_thought)s->cfg->lathe.empty_thought;
     o.cutoff_len = b->cutoff_len;

@@ -96,6 +96,16 @@ static lt_status rule_validation(lt_config *cfg)
     return LT_OK;
 }
 
+static lt_status rule_tags(lt_config *cfg)
+{
+    const lt_cfg_lathe *l = &cfg->lathe;
+    if (l->image_tag[0] == '\0' || l->video_tag[0] == '\0' ||
+        strcmp(l->image_tag, l->video_tag) == 0)
+        return ERROR(cfg, l->video_tag[0] ? "lathe.image_tag" : "lathe.video_tag",
+                     "tags must be two texts of at least one character that differ");
+    return LT_OK;
+}
+
 // ---- features ----
 
 static lt_status rule_recompute(lt_config *cfg)
@@ -256,9 +266,9 @@ static lt_status rule_standards(lt_config *cfg)
 lt_status lt_config_check_rules(lt_config *cfg)
 {
     static lt_status (*const rules[])(lt_config *) = {
-        rule_pixel_limits, rule_sampler, rule_collator,   rule_validation,
-        rule_recompute,    rule_rates,   rule_lr_scaling, rule_steps,
-        rule_lora,         rule_profile, rule_inert,      rule_standards};
+        rule_pixel_limits, rule_sampler, rule_collator,   rule_validation, rule_tags,
+        rule_recompute,    rule_rates,   rule_lr_scaling, rule_steps,      rule_lora,
+        rule_profile,      rule_inert,   rule_standards};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         LT_TRY(rules[i](cfg));
     return LT_OK;

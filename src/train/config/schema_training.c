@@ -303,6 +303,10 @@ static const lt_field lathe_fields[] = {
     {"video_times", LT_FIELD_CHOICE, AT(video_times), "true_times", .choices = video_times,
      .help = "time stamps of videos: true_times, or reference: frames sampled a second time and "
              "counted, as MindSpeed-MM does"},
+    {"image_tag", LT_FIELD_TEXT, AT(image_tag), "<image>",
+     .help = "what stands for an image in texts: the reference's IMAGE_PLACEHOLDER"},
+    {"video_tag", LT_FIELD_TEXT, AT(video_tag), "<video>",
+     .help = "what stands for a video in texts: the reference's VIDEO_PLACEHOLDER"},
     {"data_threads", LT_FIELD_INT, AT(data_threads), "0", .range = &lt_range_up_to_256,
      .help = "threads that prepare micro-batches; 0: two. Results do not depend on it"},
     {"data_ahead", LT_FIELD_INT, AT(data_ahead), "0", .range = &lt_range_up_to_256,

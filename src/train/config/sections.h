@@ -374,10 +374,11 @@ typedef struct lt_cfg_lathe {
     int64_t memory_budget; /* bytes; LT_CFG_NONE: what the device has */
     int init;              /* lt_cfg_init */
     bool strict;
-    int dtype;         /* lt_cfg_compute: overrides fsdp_plan.param_dtype */
-    int on_bad_record; /* lt_cfg_bad_record */
-    int empty_thought; /* lt_empty_thought */
-    int video_times;   /* lt_cfg_video_times */
+    int dtype;                         /* lt_cfg_compute: overrides fsdp_plan.param_dtype */
+    int on_bad_record;                 /* lt_cfg_bad_record */
+    int empty_thought;                 /* lt_empty_thought */
+    int video_times;                   /* lt_cfg_video_times */
+    const char *image_tag, *video_tag; /* what stands for media in texts */
     /* 0: lathe's own choice. Threads that prepare micro-batches, and how many of these ahead */
     int64_t data_threads, data_ahead;
 } lt_cfg_lathe;
