@@ -88,6 +88,17 @@ static lt_status open_data(trainer *t)
     return LT_OK;
 }
 
+// Beside a GPU half of the CPUs prepare data; where they compute, two threads are enough.
+static void set_threads(const trainer *t, lt_loader_opts *l)
+{
+    enum { FEWEST = 2, MOST = 8 };
+    const int half = lt_pool_threads(t->engine->pool) / 2;
+    if (t->cfg->lathe.data_threads == 0 && t->engine->device->backend == LT_CUDA)
+        l->n_workers = half < FEWEST ? FEWEST : half > MOST ? MOST : half;
+    if (t->cfg->lathe.data_ahead == 0)
+        l->prefetch = lt_max_i64(l->n_workers, t->n_micro);
+}
+
 static lt_status open_loader(trainer *t)
 {
     const lt_cfg_data *d = &t->cfg->data;
@@ -96,13 +107,11 @@ static lt_status open_loader(trainer *t)
     o.micro_batch = t->cfg->training.micro_batch_size;
     o.shuffle = d->dataloader_param.shuffle;
     o.data_sharding = d->dataloader_param.data_sharding;
-    o.data_sharding = d->dataloader_param.data_sharding;
     o.consumed = t->progress.cursor;
     LT_TRY(lt_sampler_create(&o, t->log, &t->sampler));
     lt_loader_opts l = lt_source_loader(t->source);
     l.max_held = t->n_micro;
-    if (t->cfg->lathe.data_ahead == 0)
-        l.prefetch = lt_max_i64(2, t->n_micro);
+    set_threads(t, &l);
     if (t->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP)
         l.n_rows = o.n_samples;
     l.log = t->log;

@@ -308,10 +308,11 @@ static const lt_field lathe_fields[] = {
     {"video_tag", LT_FIELD_TEXT, AT(video_tag), "<video>",
      .help = "what stands for a video in texts: the reference's VIDEO_PLACEHOLDER"},
     {"data_threads", LT_FIELD_INT, AT(data_threads), "0", .range = &lt_range_up_to_256,
-     .help = "threads that prepare micro-batches; 0: two. Results do not depend on it"},
+     .help = "threads that prepare micro-batches; 0: two, beside a GPU up to eight. Results do not "
+             "depend on it"},
     {"data_ahead", LT_FIELD_INT, AT(data_ahead), "0", .range = &lt_range_up_to_256,
      .help = "micro-batches prepared ahead, which bounds the memory of data; 0: a step's, at least "
-             "two"},
+             "one a thread"},
 };
 #undef AT
 const lt_record lt_schema_lathe = {"lathe", ROWS(lathe_fields), sizeof(lt_cfg_lathe)};
