@@ -313,7 +313,9 @@ static lt_status plan_case(bench b, lt_dtype dtype)
     LT_TRY_GOTO(st, bench_model_create(b.size, b.o->layers, b.o->vdepth, &b.model), done);
     LT_TRY_GOTO(st, create_units(b.model, &b.units), done);
     LT_TRY_GOTO(st, policies_of(&b, &policies), done);
-    LT_TRY_GOTO(st, lt_state_layout_create(b.model, b.units, dtype, LT_STATE_WITHOUT_GRADS, &state),
+    LT_TRY_GOTO(st,
+                lt_state_layout_create(b.model, b.units, dtype, LT_STATE_WITHOUT_GRADS,
+                                       (lt_shard){0}, &state),
                 done);
     st = plan_made(&b, state, policies);
 done:

@@ -2,8 +2,9 @@
 // golden_model DIR...: runs every case of folders like shared/golden/model/qwen3_vl and compares
 // loss, logits, gradients
 // and the curve of a few AdamW steps. Each figure is printed; exit code 1 when one is outside its
-// tolerance.
+// tolerance. With -n N the same on N ranks, which share the rows of a case.
 #include "base/file.h"
+#include "comm/local.h"
 #include "tests/kit/golden_case.h"
 #include "train/feed.h"
 
@@ -78,7 +79,7 @@ static lt_status judge_logits(golden_model *g, const golden_case *c, tally *t)
     difference d = {0};
     int64_t at = 0;
     for (int64_t row = 0; row < c->rows; row++) {
-        for (int64_t i = 0; i < c->lengths[row]; i++, at++) {
+        for (int64_t i = 0; c->taken[row] && i < c->lengths[row]; i++, at++) {
             LT_TRY(lt_st_read(want, (row * c->padded + i) * vocab, vocab, LT_F32, theirs));
             for (int64_t k = 0; k < vocab; k++)
                 compare(&d, lt_load(&logits, at * vocab + k), (double)((float *)theirs)[k]);
@@ -86,6 +87,19 @@ static lt_status judge_logits(golden_model *g, const golden_case *c, tally *t)
     }
     judge(t, c->name, "logits", ratio(&d), t->limit.logits);
     return LT_OK;
+}
+
+static bool is_first(const golden_model *g)
+{
+    return !g->ranks || g->ranks->rank == 0;
+}
+
+// The first rank looks at the state, the others give it what they have.
+static lt_status looked_at(golden_model *g, lt_status st)
+{
+    LT_TRY(st);
+    LT_TRY(is_first(g) ? lt_exec_release(g->exec) : lt_exec_serve(g->exec));
+    return lt_barrier(g->ranks ? g->ranks->world : NULL);
 }
 
 static lt_status judge_gradients(golden_model *g, const golden_case *c, tally *t)
@@ -125,10 +139,11 @@ static lt_status run_case(golden_model *g, const char *path, tally *t)
         want = (double)f;
         const lt_batch_view v = lt_feed_view(c.batch, c.kappa);
         LT_TRY_GOTO(st, lt_exec_loss(g->exec, &v, &loss), done);
+        LT_TRY_GOTO(st, lt_all_reduce_f64(g->ranks ? g->ranks->world : NULL, &loss, 1), done);
         judge(t, c.name, "loss (forward)", relative(loss, want), t->limit.loss);
         LT_TRY_GOTO(st, lt_exec_gradients(g->exec, &v, 1, &r), done);
         judge(t, c.name, "loss (training)", relative(r.loss, want), t->limit.loss);
-        LT_TRY_GOTO(st, judge_gradients(g, &c, t), done);
+        LT_TRY_GOTO(st, looked_at(g, is_first(g) ? judge_gradients(g, &c, t) : LT_OK), done);
         LT_TRY_GOTO(st, judge_logits(g, &c, t), done);
     }
 done:
@@ -191,7 +206,8 @@ static lt_status run_steps(golden_model *g, const golden_case *c, const char *wh
               relative(r.grad_norm, json_number_value(json_object_get(want, "grad_norm"))),
               t->limit.curve_norm);
     }
-    return judge_finals(g, where, json_object_get(root, "final_sum_and_norm"), t);
+    json_t *finals = json_object_get(root, "final_sum_and_norm");
+    return looked_at(g, is_first(g) ? judge_finals(g, where, finals, t) : LT_OK);
 }
 
 // train-NAME.json belongs to case-NAME.safetensors. Its optimizer is the executor's, so it gets one
@@ -256,15 +272,20 @@ static int usage(void)
 {
     (void)fputs("usage: golden_model DIR... [--dtype f32|bf16] [--ref-f64] [--device cpu|cuda] "
                 "[--policy keep|lean|full]\n"
-                "       [--threads N] [--quiet]\n",
+                "       [--threads N] [--quiet] [-n RANKS --layout fsdp|hsdp|ddp]\n",
                 stderr);
     return 2;
 }
 
+// How the parameters lie on the ranks of a run.
+typedef enum layout { FSDP, HSDP, DDP, N_LAYOUTS } layout;
+static const char *const layout_names[N_LAYOUTS] = {"fsdp", "hsdp", "ddp"};
+
 typedef struct arguments {
     bool ref, cuda, bf16, quiet;
     lt_policy policy;
-    int threads, n_dirs;
+    int threads, n_dirs, ranks;
+    layout layout;
     const char *dirs[256];
 } arguments;
 
@@ -284,6 +305,13 @@ static bool parse(int argc, char **argv, arguments *a)
             a->cuda = strcmp(value, "cuda") == 0;
         } else if (strcmp(argv[i], "--threads") == 0 && ++i) {
             a->threads = (int)strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "-n") == 0 && ++i) {
+            a->ranks = (int)strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--layout") == 0 && ++i) {
+            while (a->layout < N_LAYOUTS && strcmp(value, layout_names[a->layout]) != 0)
+                a->layout++;
+            if (a->layout == N_LAYOUTS)
+                return false;
         } else if (strcmp(argv[i], "--policy") == 0 && ++i) {
             for (int p = 0; p < LT_N_POLICIES; p++)
                 if (strcmp(value, lt_policy_name((lt_policy)p)) == 0)
@@ -294,7 +322,7 @@ static bool parse(int argc, char **argv, arguments *a)
             a->dirs[a->n_dirs++] = argv[i];
         }
     }
-    return a->n_dirs > 0;
+    return a->n_dirs > 0 && a->ranks >= 0 && a->ranks <= LT_MAX_LOCAL_RANKS;
 }
 
 static lt_status open_device(const arguments *a, lt_pool *pool, lt_device **out)
@@ -304,32 +332,73 @@ static lt_status open_device(const arguments *a, lt_pool *pool, lt_device **out)
     return a->cuda ? lt_cuda_open(0, pool, out) : lt_cpu_open(pool, out);
 }
 
+// All folders, on one rank.
+static lt_status run_all(const arguments *a, int threads, const lt_ranks *ranks, tally *t)
+{
+    lt_pool *pool = NULL;
+    golden_opts opts = {.compute = a->ref    ? LT_F64
+                                   : a->bf16 ? LT_BF16
+                                             : LT_F32,
+                        .policy = a->policy,
+                        .ranks = ranks};
+    lt_status st = lt_pool_create(threads, &pool);
+    if (st == LT_OK)
+        st = open_device(a, pool, &opts.device);
+    for (int i = 0; st == LT_OK && i < a->n_dirs; i++) {
+        st = run_folder(a->dirs[i], &opts, t);
+        if (st != LT_OK && !ranks) {
+            printf("FAIL %s: %s\n", a->dirs[i], lt_error_message());
+            t->failed++;
+            st = LT_OK; // the other folders still run
+        }
+    }
+    lt_device_close(opts.device);
+    lt_pool_destroy(pool);
+    return st;
+}
+
+// What the ranks of a run share: each has a tally of its own.
+typedef struct shared_run {
+    const arguments *a;
+    tally tally[LT_MAX_LOCAL_RANKS];
+} shared_run;
+
+static lt_status run_rank(void *ctx, lt_group *world)
+{
+    shared_run *r = ctx;
+    lt_ranks ranks;
+    const int64_t n = r->a->ranks;
+    const lt_mesh_sizes sizes[N_LAYOUTS] = {
+        [FSDP] = {1, n, 1, 1, 1}, [HSDP] = {2, n / 2, 1, 1, 1}, [DDP] = {n, 1, 1, 1, 1}};
+    LT_TRY(lt_ranks_open(world, &sizes[r->a->layout], &ranks));
+    const lt_status st = run_all(r->a, 1, &ranks, &r->tally[ranks.rank]);
+    lt_ranks_close(&ranks);
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     arguments a = {0};
     if (!parse(argc, argv, &a))
         return usage();
-    lt_pool *pool = NULL;
-    golden_opts opts = {.compute = a.ref ? LT_F64 : a.bf16 ? LT_BF16 : LT_F32, .policy = a.policy};
-    tally t = {.quiet = a.quiet};
-    t.limit = a.ref ? limits_ref : a.bf16 ? limits_bf16 : a.cuda ? limits_gpu : limits_f32;
-    lt_status st = lt_pool_create(a.threads, &pool);
-    if (st == LT_OK)
-        st = open_device(&a, pool, &opts.device);
-    for (int i = 0; st == LT_OK && i < a.n_dirs; i++) {
-        st = run_folder(a.dirs[i], &opts, &t);
-        if (st != LT_OK) {
-            printf("FAIL %s: %s\n", a.dirs[i], lt_error_message());
-            t.failed++;
-            st = LT_OK; // the other folders still run
-        }
+    shared_run r = {.a = &a};
+    for (int i = 0; i < LT_MAX_LOCAL_RANKS; i++) {
+        r.tally[i].quiet = a.quiet || i > 0;
+        r.tally[i].limit = a.ref    ? limits_ref
+                           : a.bf16 ? limits_bf16
+                           : a.cuda ? limits_gpu
+                                    : limits_f32;
+    }
+    const lt_status st = a.ranks > 0 ? lt_local_run(a.ranks, run_rank, &r)
+                                     : run_all(&a, a.threads, NULL, &r.tally[0]);
+    for (int i = 1; i < a.ranks; i++) {
+        r.tally[0].passed += r.tally[i].passed;
+        r.tally[0].failed += r.tally[i].failed;
     }
     if (st != LT_OK) {
         printf("FAIL %s\n", lt_error_message());
-        t.failed++;
+        r.tally[0].failed++;
     }
-    lt_device_close(opts.device);
-    lt_pool_destroy(pool);
-    printf("%d passed, %d failed\n", t.passed, t.failed);
-    return t.failed > 0;
+    printf("%d passed, %d failed\n", r.tally[0].passed, r.tally[0].failed);
+    return r.tally[0].failed > 0;
 }

@@ -10,8 +10,16 @@ lt_tensor lt_exec_part(const lt_exec *e, int32_t param, lt_state_part part)
     const lt_param *p = &e->o.model->params[param];
     lt_tensor t = lt_tensor_nd(lt_state_dtype(e->o.compute, part), p->rank, p->dim);
     const int64_t offset = lt_state_offset(e->layout, param, part);
+    if (lt_is_cut(lt_exec_shard(e)) && p->rank > 0)
+        t.dim[0] =
+            p->n_elems > 0 ? lt_shard_owned(p, lt_exec_shard(e)).n * p->dim[0] / p->n_elems : 0;
     t.data = offset < 0 ? NULL : e->state + offset;
     return t;
+}
+
+lt_owned lt_exec_owned(const lt_exec *e, int32_t param)
+{
+    return lt_shard_owned(&e->o.model->params[param], lt_exec_shard(e));
 }
 
 bool lt_exec_has(const lt_exec *e, int32_t param, lt_state_part part)
@@ -79,6 +87,11 @@ static lt_status clear_state(lt_exec *e)
     return d->stream_sync(d, s);
 }
 
+static bool is_one_of_many(const lt_exec *e)
+{
+    return e->o.ranks && e->o.ranks->size > 1;
+}
+
 static lt_status create(lt_exec *e)
 {
     LT_ASSERT(!e->o.update_early || e->o.clip_grad <= 0.0);
@@ -87,8 +100,14 @@ static lt_status create(lt_exec *e)
     const lt_state_mode mode = !e->o.training      ? LT_STATE_VALUES_ONLY
                                : e->o.update_early ? LT_STATE_WITHOUT_GRADS
                                                    : LT_STATE_WHOLE;
+    const lt_shard shard = e->o.ranks ? e->o.ranks->shard : (lt_shard){0};
+    if (is_one_of_many(e) && d->queues)
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "%d ranks on %s: several ranks run on the CPU alone so far; set "
+                       "lathe.device: cpu",
+                       e->o.ranks->size, d->name);
     LT_TRY(copy_options(e));
-    LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, mode, &e->layout));
+    LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, mode, shard, &e->layout));
     LT_TRY(check_budget(e, 0));
     LT_TRY(open_queues(e));
     LT_TRY(d->alloc(d, (size_t)e->layout->bytes, "parameters, gradients and moments", &memory));
@@ -229,6 +248,8 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
                                   .keep_attention = e->o.keep_attention,
                                   .batch_apart = e->o.device->queues,
                                   .forward_prefetch = e->o.forward_prefetch,
+                                  .backward_prefetch = e->o.backward_prefetch,
+                                  .reduced = is_one_of_many(e),
                                   .reshard_after_forward = e->o.reshard_after_forward};
     *out = (lt_loaded){0};
     LT_TRY(lt_program_create(&opts, &out->program));
@@ -335,12 +356,13 @@ static double result_at(const unsigned char *slot, int64_t i, lt_dtype dtype)
     return (double)f;
 }
 
-static lt_step_result step_result(const lt_exec *e, const unsigned char *slot, int64_t n)
+static lt_status step_result(const lt_exec *e, const unsigned char *slot, int64_t n,
+                             lt_step_result *out)
 {
-    lt_step_result r = {.grad_norm = result_at(slot, n, LT_F64)};
+    *out = (lt_step_result){.grad_norm = result_at(slot, n, LT_F64)};
     for (int64_t i = 0; i < n; i++)
-        r.loss += result_at(slot, i, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
-    return r;
+        out->loss += result_at(slot, i, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
+    return e->o.ranks ? lt_all_reduce_f64(e->o.ranks->world, &out->loss, 1) : LT_OK;
 }
 
 static lt_status check_step(const lt_exec *e, int64_t n, bool update)
@@ -385,9 +407,8 @@ lt_status lt_exec_end(lt_exec *e, lt_step_result *out)
     atomic_store(&e->now, "waiting for the device");
     LT_TRY(e->o.device->event_sync(e->o.device, f->done));
     atomic_store(&e->now, "waiting for the next batch");
-    *out = step_result(e, slot_of(e, e->n_ended), f->n_micro);
-    e->n_ended++;
-    return LT_OK;
+    const int64_t number = e->n_ended++;
+    return step_result(e, slot_of(e, number), f->n_micro, out);
 }
 
 int64_t lt_exec_in_flight(const lt_exec *e)
@@ -417,8 +438,7 @@ lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
     s.scalars[LT_SCALAR_CLIP] = 1.0;
     LT_TRY(check_step(e, n, false));
     LT_TRY(run(e, LT_MODE_TRAIN, batches, n, (size_t)(n + 1) * 8, &s));
-    *out = step_result(e, slot_of(e, e->n_begun), n);
-    return LT_OK;
+    return step_result(e, slot_of(e, e->n_begun), n, out);
 }
 
 lt_status lt_exec_loss(lt_exec *e, const lt_batch_view *batch, double *loss)

@@ -25,8 +25,9 @@ typedef struct lt_exec_opts {
     bool training;           /* false: no gradients and moments, no lt_exec_step */
     const lt_policy *policy; /* [n_blocks], copied; NULL: keep */
     bool keep_attention;
-    int32_t forward_prefetch;
+    int32_t forward_prefetch, backward_prefetch;
     bool reshard_after_forward;
+    const lt_ranks *ranks;  /* kept; NULL: one. All run the same steps with batches of their own */
     lt_adamw_attr adamw;    /* lr_scale apart */
     const double *lr_scale; /* [n_params], copied; NULL: 1 */
     double clip_grad;       /* 0: measure only */
@@ -47,7 +48,7 @@ typedef struct lt_exec lt_exec;
 
 /**
  * errors   LT_ERR_MEMORY when the state does not fit; LT_ERR_UNSUPPORTED for a dtype that the
- * device lacks
+ * device lacks, and for several ranks on GPUs
  */
 LT_NODISCARD lt_status lt_exec_create(const lt_exec_opts *opts, lt_exec **out);
 void lt_exec_destroy(lt_exec *e);
@@ -56,16 +57,24 @@ void lt_exec_destroy(lt_exec *e);
  * Elements [first, first + n) of a part of a parameter's state, converted from and to dtype `as`
  * (f32 or f64).
  * LT_STATE_VALUE is the fp32 master (hi and lo joined); LT_STATE_LOW itself cannot be asked for.
+ *
+ * Where parameters lie in pieces on several ranks, each rank writes what it owns of the elements
+ * and leaves the rest alone. Only the first rank reads, whatever it likes, while all others are in
+ * lt_exec_serve, until it calls lt_exec_release; with one rank both do nothing.
  */
 LT_NODISCARD lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first,
                                      int64_t n, lt_dtype as, const void *values);
 LT_NODISCARD lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first,
                                     int64_t n, lt_dtype as, void *values);
+LT_NODISCARD lt_status lt_exec_serve(lt_exec *e);
+LT_NODISCARD lt_status lt_exec_release(lt_exec *e);
+/** What this rank owns of a parameter: all of it without pieces. */
+lt_owned lt_exec_owned(const lt_exec *e, int32_t param);
 /** Gradients are left undefined, moments zero, values undefined by lt_exec_create. */
 bool lt_exec_has(const lt_exec *e, int32_t param, lt_state_part part);
 
 typedef struct lt_step_result {
-    double loss;      /* sum over the micro-batches of sum kappa_t l_t */
+    double loss;      /* sum over micro-batches, and ranks, of sum kappa_t l_t */
     double grad_norm; /* before clipping */
 } lt_step_result;
 
@@ -102,7 +111,7 @@ double lt_exec_waited_s(const lt_exec *e);
 /** Gradients without an update: the same program, UPDATE left out. */
 LT_NODISCARD lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
                                          lt_step_result *out);
-/** sum kappa_t l_t of a batch, no gradients. */
+/** sum kappa_t l_t of a batch, no gradients. Of this rank alone; but all ranks call it. */
 LT_NODISCARD lt_status lt_exec_loss(lt_exec *e, const lt_batch_view *batch, double *loss);
 /**
  * Logits of the target rows [targets, vocabulary] in the compute dtype, in host memory that the

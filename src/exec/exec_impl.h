@@ -79,12 +79,17 @@ typedef struct lt_pass_state {
 
 /** Where a buffer of the program lies; NULL for LT_NONE. */
 unsigned char *lt_pass_at(const lt_pass_state *s, int32_t buffer);
-/**
- * A parameter's gradient: in the state, or in its unit's buffer of the step pool. No data: frozen.
- */
+/** What a backward writes: a whole gradient, in the state or in the step pool. No data: frozen. */
+lt_tensor lt_pass_written(const lt_pass_state *s, int32_t param);
+/** What NORM and UPDATE read: the summed gradient of what this rank owns. No data: frozen. */
 lt_tensor lt_pass_gradient(const lt_pass_state *s, int32_t param);
 /** A forward kernel on the action's queue, without scratch. */
 LT_NODISCARD lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args);
+/** The actions GATHER and REDUCE, where there are several ranks. */
+LT_NODISCARD lt_status lt_run_gather(lt_pass_state *s, const lt_action *a);
+LT_NODISCARD lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a);
+/** The buffer that an action reads a unit's gathered values from, or writes them to. */
+int32_t lt_gathered_buffer(const lt_program *p, const lt_action *a, int32_t unit);
 /** The actions NORM and UPDATE. */
 LT_NODISCARD lt_status lt_run_norm(lt_pass_state *s, const lt_action *a);
 LT_NODISCARD lt_status lt_run_update(lt_pass_state *s, const lt_action *a);
@@ -102,6 +107,10 @@ LT_NODISCARD lt_status lt_stage_batch(lt_exec *e, const lt_program *p, const lt_
 LT_NODISCARD lt_status lt_unstage(lt_exec *e);
 void lt_stages_free(lt_exec *e);
 void lt_lanes_free(lt_exec *e);
-/** Tensor of a parameter's part in the state pool. */
+static inline lt_shard lt_exec_shard(const lt_exec *e)
+{
+    return e->layout->shard;
+}
+/** Tensor of a parameter's part in the state pool: the rows that this rank owns. */
 lt_tensor lt_exec_part(const lt_exec *e, int32_t param, lt_state_part part);
 #endif

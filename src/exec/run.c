@@ -29,14 +29,62 @@ static lt_tensor *edge(const lt_pass_state *s, lt_edge e)
     return &s->edge[e.block * LT_MAX_OUT + e.output];
 }
 
-lt_tensor lt_pass_gradient(const lt_pass_state *s, int32_t param)
+static lt_tensor full_tensor(const lt_param *p, lt_dtype dtype, unsigned char *data)
+{
+    lt_tensor t = lt_tensor_nd(dtype, p->rank, p->dim);
+    t.data = data;
+    return t;
+}
+
+static unsigned char *in_pool(const lt_pass_state *s, int32_t param)
 {
     const lt_program *p = s->l->program;
-    lt_tensor t = lt_exec_part(s->e, param, LT_STATE_GRAD);
-    if (p->update_early && p->grad_offset[param] != LT_NONE)
-        t.data =
-            lt_pass_at(s, p->unit_grads[s->e->o.units->of_param[param]]) + p->grad_offset[param];
+    return p->grad_offset[param] == LT_NONE
+               ? NULL
+               : lt_pass_at(s, p->unit_grads[s->e->o.units->of_param[param]]) +
+                     p->grad_offset[param];
+}
+
+lt_tensor lt_pass_written(const lt_pass_state *s, int32_t param)
+{
+    const lt_exec *e = s->e;
+    if (!s->l->program->pooled)
+        return lt_exec_part(e, param, LT_STATE_GRAD);
+    return full_tensor(&e->o.model->params[param], lt_state_dtype(e->o.compute, LT_STATE_GRAD),
+                       in_pool(s, param));
+}
+
+lt_tensor lt_pass_gradient(const lt_pass_state *s, int32_t param)
+{
+    const lt_exec *e = s->e;
+    lt_tensor t = lt_exec_part(e, param, LT_STATE_GRAD);
+    unsigned char *pool = s->l->program->update_early ? in_pool(s, param) : NULL;
+    if (pool) // this rank's piece of it
+        t.data = pool + (size_t)lt_exec_owned(e, param).first * lt_dtype_bytes(t.dtype);
     return t;
+}
+
+int32_t lt_gathered_buffer(const lt_program *p, const lt_action *a, int32_t unit)
+{
+    for (int32_t k = 0; k < a->n_access; k++) {
+        const int32_t number = LT_AT(&p->accesses, lt_access, a->access + k).buffer;
+        const lt_buffer *b = lt_buffer_at(p, number);
+        if (b->kind == LT_BUF_UNIT_VALUES && b->a == unit)
+            return number;
+    }
+    return LT_NONE;
+}
+
+// What a block reads: the parameter whole.
+static lt_tensor value_of(const lt_pass_state *s, const lt_action *a, int32_t param)
+{
+    const lt_exec *e = s->e;
+    const lt_program *p = s->l->program;
+    if (!lt_is_cut(lt_exec_shard(e)))
+        return lt_exec_part(e, param, LT_STATE_VALUE);
+    const int32_t buffer = lt_gathered_buffer(p, a, e->o.units->of_param[param]);
+    return full_tensor(&e->o.model->params[param], e->o.compute,
+                       lt_pass_at(s, buffer) + p->full_offset[param]);
 }
 
 // Tensors of a block's run; sized for the largest block.
@@ -63,9 +111,9 @@ static void bind(const lt_pass_state *s, const lt_action *a, int32_t action, blo
         t->grad_out[i] = (lt_tensor){.data = lt_pass_at(s, p->grad_from[number * LT_MAX_OUT + i])};
     }
     for (int32_t i = 0; i < block->kind->n_params; i++) {
-        t->param[i] = lt_exec_part(s->e, block->params[i], LT_STATE_VALUE);
-        t->grad_param[i] = lt_pass_gradient(s, block->params[i]);
-        t->add[i] = s->micro > 0 || lt_program_grad_add(p, action, i);
+        t->param[i] = value_of(s, a, block->params[i]);
+        t->grad_param[i] = lt_pass_written(s, block->params[i]);
+        t->add[i] = (s->micro > 0 && !p->pooled) || lt_program_grad_add(p, action, i);
     }
 }
 
@@ -183,9 +231,10 @@ static lt_status run_kind(lt_pass_state *s, const lt_action *a, int32_t action)
         return s->agree && s->agree->fn ? s->agree->fn(s->agree->ctx) : LT_OK;
     case LT_ACT_COPY:
         return run_copy(s, a);
-    case LT_ACT_GATHER: // one rank: a unit's parameters are at hand, and its gradients are the sum
+    case LT_ACT_GATHER:
+        return lt_run_gather(s, a);
     case LT_ACT_REDUCE:
-        return LT_OK;
+        return lt_run_reduce(s, a);
     case LT_ACT_FORWARD:
     case LT_ACT_BACKWARD:
         LT_TRY(poison(s, a->queue, s->l->program->work_buffer[action]));

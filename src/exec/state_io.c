@@ -166,15 +166,10 @@ static lt_status read_all(const piece *all, int64_t n_pieces)
     return LT_OK;
 }
 
+// Elements [first, first + n) of the rows that this rank has.
 static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
                       lt_dtype as, void *values, bool write)
 {
-    const lt_param *p = &e->o.model->params[param];
-    const bool split = part == LT_STATE_VALUE && lt_exec_has(e, param, LT_STATE_LOW);
-    if (!lt_exec_has(e, param, part) || part == LT_STATE_LOW)
-        return LT_FAIL(LT_ERR_INTERNAL, "parameter %s has no %s in this run", p->name,
-                       lt_state_part_name(part));
-    LT_ASSERT(first >= 0 && n >= 0 && first + n <= p->n_elems);
     piece all = {.e = e,
                  .t = lt_exec_part(e, param, part),
                  .first = first,
@@ -182,11 +177,28 @@ static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t fir
                  .as = as,
                  .host = values,
                  .write = write};
-    if (split)
+    if (part == LT_STATE_VALUE && lt_exec_has(e, param, LT_STATE_LOW))
         all.low = lt_exec_part(e, param, LT_STATE_LOW);
     LT_TRY(open_lanes(e));
     const int64_t n_pieces = lt_ceil_div(n, LT_LANE_ELEMS);
     return write ? write_all(&all, n_pieces) : read_all(&all, n_pieces);
+}
+
+static lt_status check(const lt_exec *e, int32_t param, lt_state_part part, int64_t first,
+                       int64_t n)
+{
+    const lt_param *p = &e->o.model->params[param];
+    if (!lt_exec_has(e, param, part) || part == LT_STATE_LOW)
+        return LT_FAIL(LT_ERR_INTERNAL, "parameter %s has no %s in this run", p->name,
+                       lt_state_part_name(part));
+    LT_ASSERT(first >= 0 && n >= 0 && first + n <= p->n_elems);
+    return LT_OK;
+}
+
+static lt_owned common(lt_owned a, int64_t first, int64_t n)
+{
+    const int64_t from = lt_max_i64(a.first, first), to = lt_min_i64(a.first + a.n, first + n);
+    return (lt_owned){from, lt_max_i64(0, to - from)};
 }
 
 lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
@@ -194,13 +206,83 @@ lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t f
 {
     union {
         const void *in;
-        void *out;
+        unsigned char *out;
     } v = {.in = values};
-    return move(e, param, part, first, n, as, v.out, true);
+    LT_TRY(check(e, param, part, first, n));
+    const lt_owned mine = lt_exec_owned(e, param), some = common(mine, first, n);
+    if (some.n == 0)
+        return LT_OK;
+    return move(e, param, part, some.first - mine.first, some.n, as,
+                v.out + (size_t)(some.first - first) * lt_dtype_bytes(as), true);
+}
+
+/* ---- pieces of several ranks, read by the first ---- */
+
+// What the first rank asks the others for.
+typedef struct request {
+    int64_t first, n;
+    int32_t param, part, as; /* param LT_NONE: no more */
+} request;
+
+static lt_group *sharers(const lt_exec *e)
+{
+    return lt_is_cut(lt_exec_shard(e)) ? e->o.ranks->sharers : NULL;
+}
+
+// Each owner in turn hands over what it has. values: of the request, on the first rank alone.
+static lt_status answer(lt_exec *e, const request *r, unsigned char *values)
+{
+    const lt_param *p = &e->o.model->params[r->param];
+    const size_t size = lt_dtype_bytes((lt_dtype)r->as);
+    lt_shard of = lt_exec_shard(e);
+    const int32_t me = of.index;
+    for (of.index = 0; of.index < of.size; of.index++) {
+        const lt_owned theirs = lt_shard_owned(p, of), some = common(theirs, r->first, r->n);
+        void *memory = NULL;
+        unsigned char *at = values ? values + (size_t)(some.first - r->first) * size : NULL;
+        if (some.n == 0)
+            continue;
+        if (!values && me == of.index)
+            LT_TRY(lt_mem_alloc(&memory, (size_t)some.n * size, "a piece of a parameter"));
+        lt_status st = LT_OK;
+        if (me == of.index)
+            st = move(e, r->param, (lt_state_part)r->part, some.first - theirs.first, some.n,
+                      (lt_dtype)r->as, memory ? memory : at, false);
+        if (st == LT_OK)
+            st = lt_hand(sharers(e), of.index, 0, memory ? memory : at, (size_t)some.n * size);
+        lt_mem_free(memory);
+        LT_TRY(st);
+    }
+    return LT_OK;
 }
 
 lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
                        lt_dtype as, void *values)
 {
-    return move(e, param, part, first, n, as, values, false);
+    LT_TRY(check(e, param, part, first, n));
+    if (!sharers(e))
+        return move(e, param, part, first, n, as, values, false);
+    request r = {first, n, param, (int32_t)part, (int32_t)as};
+    LT_TRY(lt_broadcast(sharers(e), 0, &r, sizeof r));
+    return answer(e, &r, values);
+}
+
+lt_status lt_exec_release(lt_exec *e)
+{
+    request r = {.param = LT_NONE};
+    return lt_broadcast(sharers(e), 0, &r, sizeof r);
+}
+
+// The ranks of other copies of the model have nothing to add.
+lt_status lt_exec_serve(lt_exec *e)
+{
+    request r = {0};
+    if (!sharers(e) || lt_group_rank(e->o.ranks->replicas) != 0)
+        return LT_OK;
+    for (;;) {
+        LT_TRY(lt_broadcast(sharers(e), 0, &r, sizeof r));
+        if (r.param == LT_NONE)
+            return LT_OK;
+        LT_TRY(answer(e, &r, NULL));
+    }
 }

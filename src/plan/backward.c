@@ -107,9 +107,9 @@ static lt_status norm_of_unit(lt_maker *k, int32_t unit)
         first = first && !k->updated[u];
     LT_TRY(lt_make_action(k, LT_ACT_NORM, unit, LT_QUEUE_COMPUTE));
     lt_last_action(k)->other = first ? 0 : 1;
-    lt_last_action(k)->bytes = lt_buffer_bytes(k, k->p->unit_grads[unit]);
+    lt_last_action(k)->bytes = lt_buffer_bytes(k, k->grads[unit]);
     LT_TRY(lt_make_access(k, k->p->norm_buffer, true));
-    return lt_make_access(k, k->p->unit_grads[unit], false);
+    return lt_make_access(k, k->grads[unit], false);
 }
 
 static lt_status update(lt_maker *k, int32_t unit)
@@ -117,10 +117,10 @@ static lt_status update(lt_maker *k, int32_t unit)
     lt_program *p = k->p;
     LT_TRY(lt_make_action(k, LT_ACT_UPDATE, unit, LT_QUEUE_COMPUTE));
     lt_last_action(k)->bytes = lt_buffer_bytes(k, k->values[unit]) +
-                               lt_buffer_bytes(k, p->unit_grads[unit]) +
+                               lt_buffer_bytes(k, k->grads[unit]) +
                                lt_buffer_bytes(k, k->moments[unit]);
     LT_TRY(lt_make_access(k, k->values[unit], true));
-    LT_TRY(lt_make_access(k, p->unit_grads[unit], false));
+    LT_TRY(lt_make_access(k, k->grads[unit], false));
     LT_TRY(lt_make_access(k, k->moments[unit], true));
     LT_TRY(lt_make_access(k, p->scalars_buffer, false));
     k->updated[unit] = true;
@@ -135,12 +135,37 @@ static lt_status reduce_after(lt_maker *k, int32_t block)
         LT_TRY(lt_make_action(k, LT_ACT_REDUCE, u, LT_QUEUE_REDUCE));
         lt_last_action(k)->bytes = lt_buffer_bytes(k, k->p->unit_grads[u]);
         LT_TRY(lt_make_access(k, k->p->unit_grads[u], true));
+        LT_TRY(lt_make_access(k, k->grads[u], true)); // where it adds up over micro-batches
         if (k->p->update_early) {
             LT_TRY(norm_of_unit(k, u));
             LT_TRY(update(k, u));
         }
     }
     return LT_OK;
+}
+
+static bool runs_backward(const lt_maker *k, int32_t block)
+{
+    return lt_program_uses(k->p, block) &&
+           (k->needs[block] || k->m->blocks[block].role == LT_BLOCK_LOSS);
+}
+
+// What the next backward reads is asked for before this one's gradients are sent away: they may
+// share a wire.
+static lt_status gather_next(lt_maker *k, int32_t block)
+{
+    int32_t next = block - 1;
+    while (next >= 0 && !runs_backward(k, next))
+        next--;
+    return next < 0 ? LT_OK : lt_make_gathers(k, next, &k->backward);
+}
+
+// The root unit stays: the backward begins with it.
+static void give_up_gathered(lt_maker *k)
+{
+    for (int32_t u = 0; u < k->p->opts.units->n_units; u++)
+        if (*k->p->opts.units->units[u].name != 0)
+            k->gathered[u] = false;
 }
 
 lt_status lt_make_backward(lt_maker *k)
@@ -150,12 +175,18 @@ lt_status lt_make_backward(lt_maker *k)
     bool *written = memory;
     lt_status st = LT_OK;
     find_last_writers(k);
+    if (k->p->opts.reshard_after_forward)
+        give_up_gathered(k);
     for (int32_t b = k->m->n_blocks - 1; st == LT_OK && b >= 0; b--) {
-        if (!lt_program_uses(k->p, b) || !(k->needs[b] || k->m->blocks[b].role == LT_BLOCK_LOSS))
+        if (!runs_backward(k, b))
             continue;
-        st = backward(k, b, written);
+        st = lt_make_gathers(k, b, &k->backward);
+        if (st == LT_OK)
+            st = backward(k, b, written);
         if (st == LT_OK && k->m->blocks[b].role == LT_BLOCK_LOSS)
             st = lt_make_result(k, b);
+        if (st == LT_OK)
+            st = gather_next(k, b);
         if (st == LT_OK)
             st = reduce_after(k, b);
     }
@@ -180,7 +211,7 @@ lt_status lt_make_update(lt_maker *k)
     LT_TRY(lt_make_access(k, p->scalars_buffer, true));
     for (int32_t u = 0; u < p->opts.units->n_units; u++)
         if (lt_unit_trains(k, u) && !k->updated[u])
-            LT_TRY(lt_make_access(k, p->unit_grads[u], false));
+            LT_TRY(lt_make_access(k, k->grads[u], false));
     for (int32_t u = 0; u < p->opts.units->n_units; u++)
         if (lt_unit_trains(k, u) && !k->updated[u])
             LT_TRY(update(k, u));

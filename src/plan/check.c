@@ -147,8 +147,9 @@ static lt_status check_order(const checker *c, user earlier, user now)
 static lt_status check_contents(const checker *c, user writer, user now)
 {
     const lt_buffer_kind kind = lt_buffer_at(c->p, now.buffer)->kind;
-    const bool from_before = kind == LT_BUF_SCALARS || kind == LT_BUF_GRADS;
     const lt_action *reader = lt_action_at(c->p, now.action);
+    const bool from_before = kind == LT_BUF_SCALARS || kind == LT_BUF_GRADS ||
+                             (kind == LT_BUF_VALUES && reader->kind == LT_ACT_GATHER);
     if (writer.action == LT_NONE && from_before)
         return LT_OK;
     if (writer.action == LT_NONE) {

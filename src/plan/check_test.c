@@ -27,7 +27,8 @@ static world open_world(void)
                                     &config));
     assert_ok(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w.model));
     assert_ok(lt_units_create(w.model, patterns, 2, NULL, &w.units));
-    assert_ok(lt_state_layout_create(w.model, w.units, LT_F32, LT_STATE_WHOLE, &w.state));
+    assert_ok(
+        lt_state_layout_create(w.model, w.units, LT_F32, LT_STATE_WHOLE, (lt_shard){0}, &w.state));
     const lt_program_opts opts = {.model = w.model,
                                   .units = w.units,
                                   .state = w.state,

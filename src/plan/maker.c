@@ -54,7 +54,7 @@ lt_status lt_make_param_accesses(lt_maker *k, int32_t block)
 {
     const lt_block *b = &k->m->blocks[block];
     for (int32_t i = 0; i < b->kind->n_params; i++)
-        LT_TRY(lt_make_access(k, k->values[k->p->opts.units->of_param[b->params[i]]], false));
+        LT_TRY(lt_make_access(k, k->full[k->p->opts.units->of_param[b->params[i]]], false));
     return LT_OK;
 }
 
@@ -103,4 +103,42 @@ bool lt_unit_trains(const lt_maker *k, int32_t unit)
         if (k->m->params[u->params[i]].trainable)
             return true;
     return false;
+}
+
+int32_t lt_place_in_order(const lt_unit_order *order, int32_t unit)
+{
+    for (int32_t i = 0; i < order->n; i++)
+        if (order->unit[i] == unit)
+            return i;
+    return order->n;
+}
+
+// From the shards into a buffer of its own; without shards the state is at hand, and stays so.
+static lt_status gather(lt_maker *k, int32_t unit)
+{
+    if (k->gathered[unit])
+        return LT_OK;
+    k->gathered[unit] = true;
+    const bool cut = lt_is_cut(k->p->opts.state->shard);
+    LT_TRY(lt_make_action(k, LT_ACT_GATHER, unit, LT_QUEUE_GATHER));
+    lt_last_action(k)->bytes = cut ? k->full_bytes[unit] : lt_buffer_bytes(k, k->values[unit]);
+    LT_TRY(lt_make_access(k, k->values[unit], !cut));
+    if (!cut)
+        return LT_OK;
+    LT_TRY(lt_make_buffer(k, LT_BUF_UNIT_VALUES, unit, 0, k->full_bytes[unit], &k->full[unit]));
+    return lt_make_access(k, k->full[unit], true);
+}
+
+lt_status lt_make_gathers(lt_maker *k, int32_t block, const lt_unit_order *order)
+{
+    const lt_block *b = &k->m->blocks[block];
+    int32_t reach = -1;
+    for (int32_t i = 0; i < b->kind->n_params; i++) {
+        const int32_t unit = k->p->opts.units->of_param[b->params[i]];
+        LT_TRY(gather(k, unit));
+        reach = (int32_t)lt_max_i64(reach, lt_place_in_order(order, unit));
+    }
+    for (int32_t i = 1; reach >= 0 && i <= order->ahead && reach + i < order->n; i++)
+        LT_TRY(gather(k, order->unit[reach + i]));
+    return LT_OK;
 }

@@ -5,17 +5,25 @@
 
 #include "plan/program.h"
 
+/** Units in order of first use. */
+typedef struct lt_unit_order {
+    int32_t *unit, n;
+    int32_t ahead; /* how many are gathered before their turn */
+} lt_unit_order;
+
 typedef struct lt_maker {
     lt_program *p;
     const lt_model *m;
     bool *needs;     /* [n_blocks] */
     int32_t *values; /* [n_units] buffers of the state */
     int32_t *moments;
-    bool *gathered;  /* [n_units] in this micro-batch */
-    int32_t *writer; /* [n_units] the block whose backward is the last to write its gradients */
-    bool *updated;   /* [n_units] UPDATE has been placed */
-    int32_t *order;  /* units in order of first use */
-    int32_t n_order;
+    int32_t *grads; /* [n_units] what NORM and UPDATE read */
+    int32_t *full;  /* [n_units] the gathered values at hand; without shards those of the state */
+    int64_t *full_bytes; /* [n_units] of gathered values */
+    bool *gathered;      /* [n_units] in this micro-batch */
+    int32_t *writer;     /* [n_units] the block whose backward is the last to write its gradients */
+    bool *updated;       /* [n_units] UPDATE has been placed */
+    lt_unit_order forward, backward;
 } lt_maker;
 
 LT_NODISCARD lt_status lt_make_buffer(lt_maker *k, lt_buffer_kind kind, int32_t a, int32_t b,
@@ -42,6 +50,10 @@ LT_NODISCARD lt_status lt_make_work(lt_maker *k, int32_t block, int64_t bytes);
 LT_NODISCARD lt_status lt_make_edge(lt_maker *k, int32_t block, int32_t output);
 /** COPY of a block's first output to the host. */
 LT_NODISCARD lt_status lt_make_result(lt_maker *k, int32_t block);
+/** Where a unit stands in an order; order->n: nowhere. */
+int32_t lt_place_in_order(const lt_unit_order *order, int32_t unit);
+/** GATHER of the units of a block, and of those that come next in the order, where not at hand. */
+LT_NODISCARD lt_status lt_make_gathers(lt_maker *k, int32_t block, const lt_unit_order *order);
 bool lt_unit_trains(const lt_maker *k, int32_t unit);
 
 /** All BACKWARD actions with their ADD and REDUCE, and with UPDATE where it comes early. */

@@ -12,6 +12,7 @@ const char *lt_buffer_kind_name(lt_buffer_kind kind)
                                         [LT_BUF_SAVED] = "saved values",
                                         [LT_BUF_WORK] = "workspace",
                                         [LT_BUF_UNIT_GRADS] = "gradients of parameters",
+                                        [LT_BUF_UNIT_VALUES] = "gathered parameters",
                                         [LT_BUF_SCALARS] = "step scalars",
                                         [LT_BUF_NORM] = "gradient norm",
                                         [LT_BUF_RESULT] = "results",

@@ -11,7 +11,8 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     const lt_model *m = p->opts.model;
     const char *block =
         b->kind >= LT_BUF_EDGE && b->kind <= LT_BUF_WORK ? m->blocks[b->a].name : "";
-    const bool of_unit = b->kind >= LT_BUF_VALUES || b->kind == LT_BUF_UNIT_GRADS;
+    const bool of_unit =
+        b->kind >= LT_BUF_VALUES || b->kind == LT_BUF_UNIT_GRADS || b->kind == LT_BUF_UNIT_VALUES;
     const char *unit = of_unit ? p->opts.units->units[b->a].name : "";
     if (of_unit && *unit == 0)
         unit = "the root unit";
@@ -40,6 +41,9 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     case LT_BUF_RESULT:
         (void)snprintf(out.s, sizeof out.s, "result %s",
                        b->a == LT_NONE ? "gradient norm" : m->blocks[b->a].name);
+        break;
+    case LT_BUF_UNIT_VALUES:
+        (void)snprintf(out.s, sizeof out.s, "gathered parameters of %s", unit);
         break;
     case LT_BUF_VALUES:
         (void)snprintf(out.s, sizeof out.s, "parameters of %s", unit);

@@ -26,46 +26,12 @@ const char *lt_queue_name(lt_queue queue)
     return names[queue];
 }
 
-static lt_status gather(lt_maker *k, int32_t unit)
-{
-    if (k->gathered[unit])
-        return LT_OK;
-    k->gathered[unit] = true;
-    LT_TRY(lt_make_action(k, LT_ACT_GATHER, unit, LT_QUEUE_GATHER));
-    lt_last_action(k)->bytes = LT_AT(&k->p->buffers, lt_buffer, k->values[unit]).bytes;
-    return lt_make_access(k, k->values[unit], true);
-}
-
-static int32_t place_in_order(const lt_maker *k, int32_t unit)
-{
-    for (int32_t i = 0; i < k->n_order; i++)
-        if (k->order[i] == unit)
-            return i;
-    return k->n_order;
-}
-
-// The units of a block, and those that execution reaches next, as many as the YAML asks for.
-static lt_status gather_for(lt_maker *k, int32_t block)
-{
-    const lt_block *b = &k->m->blocks[block];
-    int32_t reach = -1;
-    for (int32_t i = 0; i < b->kind->n_params; i++) {
-        const int32_t unit = k->p->opts.units->of_param[b->params[i]];
-        LT_TRY(gather(k, unit));
-        reach = (int32_t)lt_max_i64(reach, place_in_order(k, unit));
-    }
-    for (int32_t i = 1; reach >= 0 && i <= k->p->opts.forward_prefetch && reach + i < k->n_order;
-         i++)
-        LT_TRY(gather(k, k->order[reach + i]));
-    return LT_OK;
-}
-
 static lt_status forward(lt_maker *k, int32_t block)
 {
     lt_program *p = k->p;
     const lt_block *b = &k->m->blocks[block];
     const lt_compiled *c = p->compiled[block];
-    LT_TRY(gather_for(k, block));
+    LT_TRY(lt_make_gathers(k, block, &k->forward));
     LT_TRY(lt_make_action(k, LT_ACT_FORWARD, block, LT_QUEUE_COMPUTE));
     lt_last_action(k)->flops = c->forward_flops;
     LT_TRY(lt_make_param_accesses(k, block));
@@ -121,14 +87,6 @@ static lt_status micro(lt_maker *k)
     }
     if (!train)
         return LT_OK;
-    if (k->p->opts.reshard_after_forward)
-        for (int32_t u = 0; u < k->p->opts.units->n_units; u++)
-            k->gathered[u] = false;
-    // The loss reads the head, so it is gathered here; other units again only where they were given
-    // up.
-    for (int32_t b = k->m->n_blocks - 1; b >= 0; b--)
-        if (lt_program_uses(k->p, b) && (k->needs[b] || k->m->blocks[b].role == LT_BLOCK_LOSS))
-            LT_TRY(gather_for(k, b));
     return lt_make_backward(k);
 }
 
@@ -152,7 +110,7 @@ static int64_t part_bytes(const lt_maker *k, int32_t unit, lt_state_part part)
     const int64_t size = (int64_t)lt_dtype_bytes(lt_state_dtype(k->p->opts.compute, part));
     for (int32_t i = 0; i < u->n_params; i++)
         if (lt_state_offset(k->p->opts.state, u->params[i], part) >= 0)
-            bytes += k->m->params[u->params[i]].n_elems * size;
+            bytes += lt_shard_owned(&k->m->params[u->params[i]], k->p->opts.state->shard).n * size;
     return bytes;
 }
 
@@ -167,31 +125,67 @@ static int64_t place_gradients(lt_maker *k, int32_t unit)
         if (!param->trainable)
             continue;
         k->p->grad_offset[param->id] = bytes;
-        bytes += lt_round_up(param->n_elems * size, LT_ALIGN);
+        bytes += lt_round_up(lt_shard_room(param, k->p->opts.state->shard) * size, LT_ALIGN);
     }
     return bytes;
 }
 
+// Where each gathered parameter lies in its unit's buffer.
+static void place_values(lt_maker *k, int32_t unit)
+{
+    int64_t bytes = 0;
+    const lt_unit *u = &k->p->opts.units->units[unit];
+    const int64_t size = (int64_t)lt_dtype_bytes(k->p->opts.compute);
+    for (int32_t i = 0; i < u->n_params; i++) {
+        const lt_param *param = &k->m->params[u->params[i]];
+        if (lt_state_offset(k->p->opts.state, param->id, LT_STATE_VALUE) < 0)
+            continue;
+        k->p->full_offset[param->id] = bytes;
+        bytes += lt_round_up(lt_shard_room(param, k->p->opts.state->shard) * size, LT_ALIGN);
+    }
+    k->full_bytes[unit] = bytes;
+}
+
+static lt_status unit_buffers(lt_maker *k, int32_t u)
+{
+    lt_program *p = k->p;
+    const int64_t moments = part_bytes(k, u, LT_STATE_M) + part_bytes(k, u, LT_STATE_V) +
+                            part_bytes(k, u, LT_STATE_LOW);
+    LT_TRY(lt_make_buffer(k, LT_BUF_VALUES, u, 0, part_bytes(k, u, LT_STATE_VALUE), &k->values[u]));
+    LT_TRY(lt_make_buffer(k, p->pooled ? LT_BUF_UNIT_GRADS : LT_BUF_GRADS, u, 0,
+                          p->pooled ? place_gradients(k, u) : part_bytes(k, u, LT_STATE_GRAD),
+                          &p->unit_grads[u]));
+    k->grads[u] = p->unit_grads[u];
+    if (p->pooled && !p->update_early)
+        LT_TRY(
+            lt_make_buffer(k, LT_BUF_GRADS, u, 0, part_bytes(k, u, LT_STATE_GRAD), &k->grads[u]));
+    LT_TRY(lt_make_buffer(k, LT_BUF_MOMENTS, u, 0, moments, &k->moments[u]));
+    k->full[u] = k->values[u];
+    place_values(k, u);
+    return LT_OK;
+}
+
+static void add_to_order(const lt_maker *k, int32_t block, lt_unit_order *order)
+{
+    const lt_block *b = &k->m->blocks[block];
+    for (int32_t i = 0; lt_program_uses(k->p, block) && i < b->kind->n_params; i++) {
+        const int32_t unit = k->p->opts.units->of_param[b->params[i]];
+        if (lt_place_in_order(order, unit) == order->n)
+            order->unit[order->n++] = unit;
+    }
+}
+
 static lt_status state_buffers(lt_maker *k)
 {
-    const bool early = k->p->update_early;
-    for (int32_t u = 0; u < k->p->opts.units->n_units; u++) {
-        const int64_t moments = part_bytes(k, u, LT_STATE_M) + part_bytes(k, u, LT_STATE_V) +
-                                part_bytes(k, u, LT_STATE_LOW);
-        LT_TRY(lt_make_buffer(k, LT_BUF_VALUES, u, 0, part_bytes(k, u, LT_STATE_VALUE),
-                              &k->values[u]));
-        LT_TRY(lt_make_buffer(k, early ? LT_BUF_UNIT_GRADS : LT_BUF_GRADS, u, 0,
-                              early ? place_gradients(k, u) : part_bytes(k, u, LT_STATE_GRAD),
-                              &k->p->unit_grads[u]));
-        LT_TRY(lt_make_buffer(k, LT_BUF_MOMENTS, u, 0, moments, &k->moments[u]));
-    }
-    for (int32_t b = 0; b < k->m->n_blocks; b++) {
-        for (int32_t i = 0; lt_program_uses(k->p, b) && i < k->m->blocks[b].kind->n_params; i++) {
-            const int32_t unit = k->p->opts.units->of_param[k->m->blocks[b].params[i]];
-            if (place_in_order(k, unit) == k->n_order)
-                k->order[k->n_order++] = unit;
-        }
-    }
+    for (int32_t u = 0; u < k->p->opts.units->n_units; u++)
+        LT_TRY(unit_buffers(k, u));
+    for (int32_t b = 0; b < k->m->n_blocks; b++)
+        add_to_order(k, b, &k->forward);
+    for (int32_t b = k->m->n_blocks - 1; b >= 0; b--)
+        if (k->needs[b] || k->m->blocks[b].role == LT_BLOCK_LOSS)
+            add_to_order(k, b, &k->backward);
+    k->forward.ahead = k->p->opts.forward_prefetch;
+    k->backward.ahead = k->p->opts.backward_prefetch;
     return LT_OK;
 }
 
@@ -246,10 +240,17 @@ static lt_status make_tables(lt_maker *k)
     LT_TRY(int_table(&p->unit_grads, units, LT_NONE));
     LT_TRY(lt_mem_alloc(&memory, (size_t)k->m->n_params * sizeof(int64_t), "program tables"));
     p->grad_offset = memory;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)k->m->n_params * sizeof(int64_t), "program tables"));
+    p->full_offset = memory;
     for (int32_t i = 0; i < k->m->n_params; i++)
-        p->grad_offset[i] = LT_NONE;
+        p->grad_offset[i] = p->full_offset[i] = LT_NONE;
     LT_TRY(int_table(&k->moments, units, LT_NONE));
-    LT_TRY(int_table(&k->order, units, LT_NONE));
+    LT_TRY(int_table(&k->grads, units, LT_NONE));
+    LT_TRY(int_table(&k->full, units, LT_NONE));
+    LT_TRY(int_table(&k->forward.unit, units, LT_NONE));
+    LT_TRY(int_table(&k->backward.unit, units, LT_NONE));
+    LT_TRY(lt_mem_alloc(&memory, (size_t)units * sizeof(int64_t), "program tables"));
+    k->full_bytes = memory;
     LT_TRY(int_table(&k->writer, units, LT_NONE));
     for (int v = 0; v < LT_N_BATCH_VALUES; v++)
         p->batch_buffer[v] = LT_NONE;
@@ -278,6 +279,7 @@ lt_status lt_program_create(const lt_program_opts *opts, lt_program **out)
     p->opts = *opts;
     p->opts.policy = NULL;
     p->update_early = opts->mode == LT_MODE_TRAIN && opts->state->mode == LT_STATE_WITHOUT_GRADS;
+    p->pooled = p->update_early || (opts->mode == LT_MODE_TRAIN && opts->reduced);
     p->actions = LT_VEC_OF(lt_action);
     p->waits = LT_VEC_OF(int32_t);
     p->accesses = LT_VEC_OF(lt_access);
@@ -290,7 +292,11 @@ lt_status lt_program_create(const lt_program_opts *opts, lt_program **out)
     lt_mem_free(k.values);
     lt_mem_free(k.updated);
     lt_mem_free(k.moments);
-    lt_mem_free(k.order);
+    lt_mem_free(k.grads);
+    lt_mem_free(k.full);
+    lt_mem_free(k.full_bytes);
+    lt_mem_free(k.forward.unit);
+    lt_mem_free(k.backward.unit);
     lt_mem_free(k.writer);
     if (st != LT_OK)
         lt_program_destroy(p);
@@ -314,6 +320,7 @@ void lt_program_destroy(lt_program *p)
     lt_mem_free(p->grad_add);
     lt_mem_free(p->unit_grads);
     lt_mem_free(p->grad_offset);
+    lt_mem_free(p->full_offset);
     lt_mem_free(p->edge_buffer);
     lt_mem_free(p->grad_buffer);
     lt_mem_free(p->grad_from);

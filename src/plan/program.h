@@ -10,7 +10,7 @@
 #define LT_ACTION_LIST(X)                                                                          \
     X(AGREE)    /* ranks agree on token counts and loss weights; host */                           \
     X(COPY)     /* a batch value, or the step's scalars, to the device; a result to the host */    \
-    X(GATHER)   /* a unit's parameters at hand in full; one rank: they are */                      \
+    X(GATHER)   /* a unit's parameters at hand in full; without shards they are */                 \
     X(FORWARD)  /* a block */                                                                      \
     X(BACKWARD) /* a block, with what it computes again */                                         \
     X(ADD)      /* two gradients of one edge */                                                    \
@@ -65,12 +65,13 @@ typedef enum lt_buffer_kind {
     LT_BUF_WORK,  /* a: block; of one FORWARD or BACKWARD */
     /* gradients of unit a in the step pool, from their first writer to UPDATE */
     LT_BUF_UNIT_GRADS,
-    LT_BUF_SCALARS, /* f64 [LT_N_SCALARS] */
-    LT_BUF_NORM,    /* f64 [1] */
-    LT_BUF_RESULT,  /* host memory: what comes back (loss, logits): a: block, b: output */
-    LT_BUF_VALUES,  /* the state's part of unit a: parameters */
-    LT_BUF_GRADS,   /* ... gradients */
-    LT_BUF_MOMENTS, /* ... moments and remainders */
+    LT_BUF_UNIT_VALUES, /* parameters of unit a, gathered from all shards */
+    LT_BUF_SCALARS,     /* f64 [LT_N_SCALARS] */
+    LT_BUF_NORM,        /* f64 [1] */
+    LT_BUF_RESULT,      /* host memory: what comes back (loss, logits): a: block, b: output */
+    LT_BUF_VALUES,      /* the state's part of unit a: parameters */
+    LT_BUF_GRADS,       /* ... gradients */
+    LT_BUF_MOMENTS,     /* ... moments and remainders */
     LT_N_BUFFER_KINDS
 } lt_buffer_kind;
 
@@ -107,8 +108,11 @@ typedef struct lt_program_opts {
     /* Batch values lie outside the step pool, so that those of the next micro-batch can come while
        this one is worked on; who runs the program sees to their place. */
     bool batch_apart;
-    int32_t forward_prefetch; /* units gathered ahead, in execution order */
+    /* units gathered ahead, in execution order, which is another one in the backward */
+    int32_t forward_prefetch, backward_prefetch;
     bool reshard_after_forward;
+    bool reduced; /* gradients are summed over ranks: a unit's, in the step pool, after its last
+                     writer, into the state */
 } lt_program_opts;
 
 enum { LT_BATCHES_APART = 2 }; /* micro-batches on the device with batch_apart */
@@ -137,8 +141,10 @@ typedef struct lt_program {
      * all of them never exist at once. For steps of one micro-batch whose update needs no norm.
      */
     bool update_early;
-    int32_t *unit_grads;  /* [n_units] the buffer of its gradients */
-    int64_t *grad_offset; /* [n_params] in that buffer, when update_early; else LT_NONE */
+    bool pooled;          /* update_early or reduced: units' gradients are in the step pool */
+    int32_t *unit_grads;  /* [n_units] the buffer that backwards write its gradients to */
+    int64_t *grad_offset; /* [n_params] in that buffer, when pooled; else LT_NONE */
+    int64_t *full_offset; /* [n_params] in its unit's gathered values; LT_NONE: not kept */
     int32_t batch_buffer[LT_N_BATCH_VALUES];
     int32_t scalars_buffer, norm_buffer;
     int64_t step_bytes;  /* the step pool: the exact peak */

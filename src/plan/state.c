@@ -41,7 +41,7 @@ static bool kept(const lt_param *p, lt_dtype compute, lt_state_part part, lt_sta
 }
 
 lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, lt_dtype compute,
-                                 lt_state_mode mode, lt_state_layout **out)
+                                 lt_state_mode mode, lt_shard shard, lt_state_layout **out)
 {
     void *memory = NULL;
     const size_t table = (size_t)model->n_params * LT_N_STATE_PARTS * sizeof(int64_t);
@@ -49,6 +49,7 @@ lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, l
     lt_state_layout *l = memory;
     l->mode = mode;
     l->compute = compute;
+    l->shard = shard;
     l->n_params = model->n_params;
     l->offset = (int64_t *)(l + 1);
     for (int part = 0; part < LT_N_STATE_PARTS; part++) {
@@ -62,7 +63,7 @@ lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, l
                 if (!kept(p, compute, (lt_state_part)part, mode))
                     continue;
                 *offset = l->bytes;
-                l->bytes += lt_round_up(p->n_elems * (int64_t)size, LT_ALIGN);
+                l->bytes += lt_round_up(lt_shard_chunk(p, shard) * (int64_t)size, LT_ALIGN);
             }
         }
         l->part_bytes[part] = l->bytes - begin;

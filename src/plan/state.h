@@ -4,6 +4,7 @@
 #ifndef LT_PLAN_STATE_H
 #define LT_PLAN_STATE_H
 
+#include "parallel/shard.h"
 #include "parallel/units.h"
 
 /**
@@ -30,6 +31,7 @@ typedef enum lt_state_mode {
 typedef struct lt_state_layout {
     lt_state_mode mode;
     lt_dtype compute;
+    lt_shard shard; /* the pieces of parameters that are kept here */
     int32_t n_params;
     int64_t *offset; /* [n_params][LT_N_STATE_PARTS], -1: not kept */
     int64_t bytes;   /* all of it */
@@ -40,10 +42,10 @@ typedef struct lt_state_layout {
 lt_dtype lt_state_dtype(lt_dtype compute, lt_state_part part);
 /**
  * Lay the state out: part by part, in a part unit by unit, so that a unit's parameters are
- * neighbours.
+ * neighbours. Of each parameter the piece of `shard`; its room is that of the largest piece.
  */
 LT_NODISCARD lt_status lt_state_layout_create(const lt_model *model, const lt_units *units,
-                                              lt_dtype compute, lt_state_mode mode,
+                                              lt_dtype compute, lt_state_mode mode, lt_shard shard,
                                               lt_state_layout **out);
 void lt_state_layout_destroy(lt_state_layout *layout);
 static inline int64_t lt_state_offset(const lt_state_layout *l, int32_t param, lt_state_part part)

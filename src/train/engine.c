@@ -187,6 +187,11 @@ bool lt_engine_updates_early(const lt_engine *e)
     return t && t->clip_grad <= 0.0 && t->gradient_accumulation_steps == 1;
 }
 
+lt_shard lt_engine_shard(const lt_engine *e)
+{
+    return e->ranks ? e->ranks->shard : (lt_shard){0};
+}
+
 lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
 {
     lt_exec_opts o = {.device = e->device,
@@ -196,6 +201,7 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
                       .training = opts->training,
                       .policy = e->policy,
                       .lr_scale = e->lr_scale,
+                      .ranks = e->ranks,
                       .log = e->log,
                       .tap = opts->tap,
                       .watch = opts->watch};
@@ -204,6 +210,7 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
     const lt_cfg_training *t = &e->cfg->training;
     o.keep_attention = e->cfg->model.skip_flash_attn_recompute;
     o.forward_prefetch = lt_int(e->cfg->parallel.fsdp_plan.num_to_forward_prefetch);
+    o.backward_prefetch = lt_int(e->cfg->parallel.fsdp_plan.num_to_backward_prefetch);
     o.reshard_after_forward = e->cfg->parallel.fsdp_plan.reshard_after_forward;
     o.adamw = (lt_adamw_attr){.beta1 = t->adam_beta1,
                               .beta2 = t->adam_beta2,
@@ -273,6 +280,7 @@ lt_status lt_engine_open(const lt_config *cfg, const lt_engine_opts *opts, const
     lt_engine *e = memory;
     e->cfg = cfg;
     e->log = log;
+    e->ranks = opts->ranks;
     lt_status st = lt_arena_create(&e->arena, "engine");
     if (st == LT_OK)
         st = open_parts(e, opts);

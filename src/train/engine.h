@@ -8,16 +8,18 @@
 #include "train/config/config.h"
 
 typedef struct lt_engine_opts {
-    bool training;      /* gradients and moments */
-    bool weights;       /* there must be weights to read (or lathe.init: random); false for plan */
-    const lt_tap *tap;  /* may be NULL */
-    lt_watch watch;     /* its functions may be NULL */
+    bool training;     /* gradients and moments */
+    bool weights;      /* there must be weights to read (or lathe.init: random); false for plan */
+    const lt_tap *tap; /* may be NULL */
+    lt_watch watch;    /* its functions may be NULL */
+    const lt_ranks *ranks; /* kept; NULL: one */
     const char *folder; /* generate: the model folder, whatever the configuration says; else NULL */
 } lt_engine_opts;
 
 typedef struct lt_engine {
     const lt_config *cfg; /* NULL when opened for a folder alone */
     const lt_log *log;
+    const lt_ranks *ranks; /* NULL: one */
     lt_pool *pool;
     lt_device *device;
     lt_checkpoint *run; /* the checkpoint; NULL for random weights or none */
@@ -49,6 +51,8 @@ LT_NODISCARD lt_status lt_engine_start(lt_engine *e, const lt_engine_opts *opts)
 void lt_engine_close(lt_engine *e);
 /** Nothing is clipped and a step is one micro-batch: each unit is updated in the backward. */
 bool lt_engine_updates_early(const lt_engine *e);
+/** The pieces of parameters that this rank keeps. */
+lt_shard lt_engine_shard(const lt_engine *e);
 /** The executor's options for this engine, for those who only plan. */
 lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts);
 #endif

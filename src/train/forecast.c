@@ -100,6 +100,8 @@ static lt_status make_program(const walk *w, const lt_extents *capacity, lt_prog
                                .keep_attention = x.keep_attention,
                                .batch_apart = w->e->device->queues,
                                .forward_prefetch = x.forward_prefetch,
+                               .backward_prefetch = x.backward_prefetch,
+                               .reduced = x.ranks && x.ranks->size > 1,
                                .reshard_after_forward = x.reshard_after_forward};
     return lt_program_create(&o, out);
 }
@@ -337,7 +339,8 @@ static lt_status forecast(const lt_engine *e, const lt_forecast_opts *opts, lt_f
     *out = (lt_forecast){.worst_case = opts->source == NULL};
     walk w = {.e = e, .o = opts, .out = out, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
     const lt_state_mode mode = lt_engine_updates_early(e) ? LT_STATE_WITHOUT_GRADS : LT_STATE_WHOLE;
-    lt_status st = lt_state_layout_create(e->model, e->units, e->compute, mode, &w.state);
+    lt_status st =
+        lt_state_layout_create(e->model, e->units, e->compute, mode, lt_engine_shard(e), &w.state);
     if (st == LT_OK && opts->source) {
         st = walk_data(&w);
     } else if (st == LT_OK) {
@@ -394,7 +397,8 @@ static lt_status bytes_on_rung(lt_engine *e, const lt_extents *largest, int64_t 
     walk w = {.e = e, .out = &f, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
     const lt_state_mode mode = lt_engine_updates_early(e) ? LT_STATE_WITHOUT_GRADS : LT_STATE_WHOLE;
     set_rung(e, rung);
-    lt_status st = lt_state_layout_create(e->model, e->units, e->compute, mode, &w.state);
+    lt_status st =
+        lt_state_layout_create(e->model, e->units, e->compute, mode, lt_engine_shard(e), &w.state);
     if (st == LT_OK)
         st = look_at(&w, largest);
     if (st == LT_OK)

@@ -47,6 +47,8 @@ static lt_status open_exec(const golden_opts *o, golden_model *g)
                                .training = true,
                                .policy = policy,
                                .forward_prefetch = 1,
+                               .reshard_after_forward = o->ranks != NULL,
+                               .ranks = o->ranks,
                                .adamw = o->adamw,
                                .poison = o->poison,
                                .order_seed = o->order_seed};
@@ -66,7 +68,10 @@ lt_status golden_open(const char *dir, const golden_opts *opts, golden_model *g)
     LT_TRY(lt_st_open(path, &g->weights));
     const bool no_head = lt_st_find(g->weights, lt_model_head_name(&config)) == NULL;
     LT_TRY(lt_model_create(&config, no_head ? LT_HEAD_TIED : LT_HEAD_AS_CONFIG, &g->model));
-    LT_TRY(lt_units_create(g->model, NULL, 0, NULL, &g->units));
+    g->ranks = opts->ranks;
+    static const char *const layers[] = {"model.language_model.layers.{*}",
+                                         "model.visual.blocks.{*}"};
+    LT_TRY(lt_units_create(g->model, layers, opts->ranks ? 2 : 0, NULL, &g->units));
     LT_TRY(open_exec(opts, g));
     return golden_reset(g);
 }
@@ -199,7 +204,7 @@ static lt_status check_positions(reader *r)
     c->positions_equal = true;
     int64_t t = 0;
     for (int64_t row = 0; row < c->rows; row++) {
-        for (int64_t i = 0; i < c->lengths[row]; i++, t++) {
+        for (int64_t i = 0; c->taken[row] && i < c->lengths[row]; i++, t++) {
             for (int64_t axis = 0; axis < 3; axis++) {
                 if (c->batch->positions[axis * c->batch->n_tokens + t] !=
                     theirs[(axis * c->rows + row) * c->padded + i])
@@ -210,13 +215,26 @@ static lt_status check_positions(reader *r)
     return LT_OK;
 }
 
+// 1 / targets of all ranks; 0 where the row is another rank's.
+static lt_status weigh(const golden_model *g, golden_case *c)
+{
+    double targets = c->idle ? 0.0 : (double)c->batch->n_targets;
+    LT_TRY(lt_all_reduce_f64(g->ranks ? g->ranks->world : NULL, &targets, 1));
+    for (int64_t i = 0; i < c->batch->n_targets; i++)
+        c->kappa[i] = c->idle ? 0.0F : (float)(1.0 / targets);
+    return LT_OK;
+}
+
 static lt_status collate(reader *r, lt_sample *samples)
 {
     golden_case *c = r->c;
     const lt_media *media = r->media.data;
+    int64_t n = 0;
     for (int64_t row = 0; row < c->rows; row++) { // the array is complete now
         samples[row].media = media;
         media += samples[row].n_media;
+        if (c->taken[row])
+            samples[n++] = samples[row];
     }
     const lt_model_config *m = &r->g->model->config;
     lt_collate_opts o = lt_collate_opts_default();
@@ -231,15 +249,22 @@ static lt_status collate(reader *r, lt_sample *samples)
     o.pixels = give_pixels;
     o.pixels_ctx = r;
     LT_TRY(lt_batch_create(&c->batch));
-    LT_TRY(lt_batch_collate(c->batch, samples, c->rows, &o));
+    LT_TRY(lt_batch_collate(c->batch, samples, n, &o));
     LT_TRY(check_positions(r));
     void *memory = NULL;
     LT_TRY(lt_arena_take(c->arena, (size_t)c->batch->n_targets * sizeof(float), &memory));
     c->kappa = memory;
-    const lt_batch *batches[] = {c->batch};
-    const lt_loss_counts counts = lt_count_losses(batches, 1);
-    lt_loss_weights(LT_LOSS_RAW, batches, 1, &counts, 0, c->kappa);
-    return LT_OK;
+    return weigh(r->g, c);
+}
+
+// Rows of this rank; false when there are none, and it takes one of another's.
+static bool take_rows(const golden_model *g, golden_case *c)
+{
+    const int64_t n = g->ranks ? g->ranks->dp_size : 1, mine = g->ranks ? g->ranks->dp_rank : 0;
+    for (int64_t row = mine; row < c->rows; row += n)
+        c->taken[row] = true;
+    c->taken[mine % c->rows] = true;
+    return mine < c->rows;
 }
 
 lt_status golden_case_open(const golden_model *g, const char *path, golden_case *c)
@@ -257,6 +282,9 @@ lt_status golden_case_open(const golden_model *g, const char *path, golden_case 
     c->padded = ids->dim[1];
     LT_TRY(take_ints(c->arena, c->rows, &c->lengths, NULL));
     void *memory = NULL;
+    LT_TRY(lt_arena_take(c->arena, (size_t)c->rows * sizeof(bool), &memory));
+    c->taken = memory;
+    c->idle = !take_rows(g, c);
     LT_TRY(lt_arena_take(c->arena, (size_t)c->rows * sizeof(lt_sample), &memory));
     reader r = {.g = g, .c = c, .media = LT_VEC_OF(lt_media), .first_row = LT_VEC_OF(int64_t)};
     lt_status st = LT_OK;

@@ -15,6 +15,7 @@ typedef struct golden_model {
     lt_units *units;
     lt_exec *exec;
     lt_st *weights;
+    const lt_ranks *ranks;
 } golden_model;
 
 typedef struct golden_opts {
@@ -24,6 +25,7 @@ typedef struct golden_opts {
     bool poison;
     uint64_t order_seed;
     lt_adamw_attr adamw;
+    const lt_ranks *ranks; /* NULL: one. Units are layers then, and given up after the forward */
 } golden_opts;
 
 lt_status golden_open(const char *dir, const golden_opts *opts, golden_model *out);
@@ -31,7 +33,10 @@ lt_status golden_open(const char *dir, const golden_opts *opts, golden_model *ou
 lt_status golden_reset(golden_model *g);
 void golden_close(golden_model *g);
 
-/** One case file as a micro-batch of lathe's: unpadded rows, media in token order. */
+/**
+ * One case file as a micro-batch of lathe's: unpadded rows, media in token order. Of several ranks
+ * each takes every n-th row; one that finds none takes a row of others, without loss.
+ */
 typedef struct golden_case {
     char name[128];
     lt_st *file;
@@ -39,8 +44,10 @@ typedef struct golden_case {
     lt_arena *arena;
     int64_t rows, padded; /* [rows, padded] of the case's own tensors */
     int64_t *lengths;     /* [rows] */
+    bool *taken;          /* [rows] in the micro-batch of this rank */
+    bool idle;            /* its row is another rank's */
     bool positions_equal; /* lathe's positions are the file's */
-    float *kappa;         /* raw loss: 1 / targets */
+    float *kappa;         /* raw loss: 1 / targets of all ranks */
 } golden_case;
 
 lt_status golden_case_open(const golden_model *g, const char *path, golden_case *out);
