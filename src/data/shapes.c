@@ -13,10 +13,11 @@
 
 enum {
     MAX_PICTURES = 1000000,
-    MAX_TURNS = 5, // four cells and the count
-    DESCRIBE_OF = 5,
-    DESCRIBED = 2,   // of so many pictures to learn from, the description is asked for
-    HELD_OUT_OF = 8, // one layout in eight is kept apart
+    MAX_TURNS = 5,    // four cells and the count
+    DESCRIBE_OF = 10, // of so many pictures to learn from,
+    CORNERS = 2,      // so many are described corner by corner,
+    SHAPES = 2,       // and so many shape by shape
+    HELD_OUT_OF = 8,  // one layout in eight is kept apart
     JPEG_EVERY = 4,
     JPEG_QUALITY = 92,
     N_ANSWERS = 64, // different ones that are counted
@@ -24,7 +25,7 @@ enum {
 
 /** How often an answer came. */
 typedef struct tally {
-    char answer[N_ANSWERS][96];
+    char answer[N_ANSWERS][160];
     int64_t n[N_ANSWERS];
     int used;
 } tally;
@@ -119,30 +120,18 @@ static void count_answer(tally *t, const char *answer)
     t->n[i]++;
 }
 
-/** Cells in random order. */
-static void shuffle_cells(lt_mt19937 *g, int cells[LT_SHAPES_CELLS])
-{
-    for (int i = 0; i < LT_SHAPES_CELLS; i++)
-        cells[i] = i;
-    for (int i = 0; i < LT_SHAPES_CELLS; i++) {
-        const int k = i + lt_scene_pick(g, LT_SHAPES_CELLS - i), cell = cells[k];
-        cells[k] = cells[i];
-        cells[i] = cell;
-    }
-}
-
 /**
  * Short questions, each about another cell, and the count at most once: so no answer can be copied
  * from an earlier one. Places are asked for most often, since they are the hardest to learn.
  */
 static int ask_some(const lt_scene *scene, lt_mt19937 *g, int want, lt_scene_question *out)
 {
-    static const lt_scene_kind lots[] = {LT_ASK_COLOUR, LT_ASK_SHAPE, LT_ASK_SHAPE,
-                                         LT_ASK_PLACE,  LT_ASK_PLACE, LT_ASK_PLACE,
-                                         LT_ASK_CELL,   LT_ASK_CELL,  LT_ASK_COUNT};
+    static const lt_scene_kind lots[] = {LT_ASK_COLOUR, LT_ASK_SHAPE, LT_ASK_SHAPE, LT_ASK_PLACE,
+                                         LT_ASK_PLACE,  LT_ASK_PLACE, LT_ASK_PLACE, LT_ASK_PLACE,
+                                         LT_ASK_CELL,   LT_ASK_COUNT};
     int cells[LT_SHAPES_CELLS], n = 0;
     bool counted = false;
-    shuffle_cells(g, cells);
+    lt_scene_shuffle(g, cells);
     for (int i = 0; i < LT_SHAPES_CELLS && n < want;) {
         const lt_scene_kind kind = lots[lt_scene_pick(g, sizeof lots / sizeof lots[0])];
         if (kind == LT_ASK_COUNT) {
@@ -177,9 +166,10 @@ static int choose_questions(const part *p, const lt_scene *scene, lt_mt19937 *g,
 {
     if (p->held_out)
         return ask_one(scene, g, index, out);
-    if (index % DESCRIBE_OF >= DESCRIBED)
+    const int64_t k = index % DESCRIBE_OF;
+    if (k >= CORNERS + SHAPES)
         return ask_some(scene, g, p->turns, out);
-    lt_scene_describe(scene, out);
+    lt_scene_describe(scene, k < CORNERS, g, out);
     return 1;
 }
 

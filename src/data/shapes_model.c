@@ -40,8 +40,8 @@ static json_t *text_config(int64_t rows)
                      "qwen3_vl_text", "num_attention_heads", HEADS, "num_hidden_layers", DEPTH,
                      "num_key_value_heads", KV_HEADS, "rms_norm_eps", 1e-6, "rope_scaling",
                      "mrope_interleaved", 1, "mrope_section", 6, 5, 5, "rope_type", "default",
-                     "rope_theta", 10000.0, "tie_word_embeddings", 1, "use_cache", 1, "vocab_size",
-                     (json_int_t)rows);
+                     "rope_theta", 5000000.0, "tie_word_embeddings", 1, "use_cache", 1,
+                     "vocab_size", (json_int_t)rows);
 }
 
 static json_t *vision_config(void)

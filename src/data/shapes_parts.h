@@ -45,7 +45,7 @@ static inline int lt_scene_pick(lt_mt19937 *g, int n)
 void lt_scene_draw(const lt_scene *scene, lt_mt19937 *g, uint8_t *px);
 
 typedef struct lt_scene_question {
-    char ask[64], answer[96];
+    char ask[64], answer[160];
 } lt_scene_question;
 
 /** Kinds of short questions, each about one cell (the count: about all). */
@@ -59,8 +59,10 @@ typedef enum lt_scene_kind {
 } lt_scene_kind;
 /** False when this kind of question has no answer for the cell. */
 bool lt_scene_ask(const lt_scene *scene, lt_scene_kind kind, int cell, lt_scene_question *out);
-/** All four cells in one answer. */
-void lt_scene_describe(const lt_scene *scene, lt_scene_question *out);
+/** All of a scene in one answer: corner by corner, or shape by shape in random order. */
+void lt_scene_describe(const lt_scene *scene, bool corners, lt_mt19937 *g, lt_scene_question *out);
+/** Cells in random order. */
+void lt_scene_shuffle(lt_mt19937 *g, int cells[LT_SHAPES_CELLS]);
 
 /**
  * tokenizer.json for texts made of `words` (with their leading blank), and the id of each added

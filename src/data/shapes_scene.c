@@ -21,6 +21,8 @@ enum {
     GROUND = 248,
     GROUND_SLOPE = 90,
     GROUND_JITTER = 6,
+    FRAME = 2, // its width
+    FRAME_GREY = 40,
 };
 
 // ---------------------------------------------------------------- drawing
@@ -64,9 +66,9 @@ static void draw_shape(const lt_scene_cell *c, int left, int top, lt_mt19937 *g,
 }
 
 /**
- * The ground grows redder to the right and bluer downwards, so that every patch shows where it
- * lies:
- * a tower that starts from random weights hardly sees its small position table.
+ * The ground grows redder to the right and bluer downwards and has a frame, so that every patch
+ * shows where it lies: a tower that starts from random weights hardly sees its small position
+ * table.
  */
 static void draw_ground(lt_mt19937 *g, uint8_t *px)
 {
@@ -75,6 +77,10 @@ static void draw_ground(lt_mt19937 *g, uint8_t *px)
         shift[i] = lt_scene_pick(g, 2 * GROUND_JITTER + 1) - GROUND_JITTER;
     for (int i = 0; i < LT_SHAPES_SIDE * LT_SHAPES_SIDE; i++, px += 3) {
         const int x = i % LT_SHAPES_SIDE, y = i / LT_SHAPES_SIDE;
+        if (x < FRAME || y < FRAME || x >= LT_SHAPES_SIDE - FRAME || y >= LT_SHAPES_SIDE - FRAME) {
+            memset(px, FRAME_GREY, 3);
+            continue;
+        }
         px[0] =
             (uint8_t)(GROUND - GROUND_SLOPE + GROUND_SLOPE * x / (LT_SHAPES_SIDE - 1) + shift[0]);
         px[1] = (uint8_t)(GROUND - GROUND_JITTER + shift[1]);
@@ -94,6 +100,17 @@ void lt_scene_draw(const lt_scene *scene, lt_mt19937 *g, uint8_t *px)
 }
 
 // ---------------------------------------------------------------- asking
+
+void lt_scene_shuffle(lt_mt19937 *g, int cells[LT_SHAPES_CELLS])
+{
+    for (int i = 0; i < LT_SHAPES_CELLS; i++)
+        cells[i] = i;
+    for (int i = 0; i < LT_SHAPES_CELLS; i++) {
+        const int k = i + lt_scene_pick(g, LT_SHAPES_CELLS - i), cell = cells[k];
+        cells[k] = cells[i];
+        cells[i] = cell;
+    }
+}
 
 static bool ask_colour(const lt_scene *s, int cell, lt_scene_question *q)
 {
@@ -159,13 +176,43 @@ bool lt_scene_ask(const lt_scene *scene, lt_scene_kind kind, int cell, lt_scene_
     return kinds[kind](scene, cell, out);
 }
 
-void lt_scene_describe(const lt_scene *scene, lt_scene_question *out)
+/** Row by row. */
+static void describe_corners(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
 {
     size_t n = 0;
-    (void)snprintf(out->ask, sizeof out->ask, "What do you see?");
+    (void)g;
+    (void)snprintf(q->ask, sizeof q->ask, "What is in each corner?");
     for (int i = 0; i < LT_SHAPES_CELLS; i++) {
         if (i > 0)
-            n += (size_t)snprintf(out->answer + n, sizeof out->answer - n, ", ");
-        n += put_cell(&scene->cell[i], out->answer + n, sizeof out->answer - n);
+            n += (size_t)snprintf(q->answer + n, sizeof q->answer - n, ", ");
+        n += put_cell(&s->cell[i], q->answer + n, sizeof q->answer - n);
     }
+}
+
+/**
+ * Each shape with its place, in random order: after the colour all that follows has to be looked
+ * up, by colour, as for the questions that name one.
+ */
+static void describe_shapes(const lt_scene *s, lt_mt19937 *g, lt_scene_question *q)
+{
+    int cells[LT_SHAPES_CELLS];
+    size_t n = 0;
+    lt_scene_shuffle(g, cells);
+    (void)snprintf(q->ask, sizeof q->ask, "What do you see?");
+    for (int i = 0; i < LT_SHAPES_CELLS; i++) {
+        const lt_scene_cell *c = &s->cell[cells[i]];
+        if (!c->full)
+            continue;
+        if (n > 0)
+            n += (size_t)snprintf(q->answer + n, sizeof q->answer - n, ", ");
+        n += put_cell(c, q->answer + n, sizeof q->answer - n);
+        n += (size_t)snprintf(q->answer + n, sizeof q->answer - n, " at the %s",
+                              lt_cell_names[cells[i]]);
+        LT_ASSERT(n < sizeof q->answer);
+    }
+}
+
+void lt_scene_describe(const lt_scene *scene, bool corners, lt_mt19937 *g, lt_scene_question *out)
+{
+    (corners ? describe_corners : describe_shapes)(scene, g, out);
 }

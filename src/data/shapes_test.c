@@ -163,8 +163,19 @@ static void answers_are_true(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         assert_text_equal(answer_to(&s, pairs[i][0], &q), pairs[i][1]);
-    lt_scene_describe(&s, &q);
+    lt_mt19937 g;
+    lt_mt19937_seed(&g, 1);
+    lt_scene_describe(&s, true, &g, &q);
     assert_text_equal(q.answer, "red circle, black triangle, nothing, blue circle");
+    for (int i = 0; i < 20; i++) { // every shape once, in any order
+        lt_scene_describe(&s, false, &g, &q);
+        assert_int_equal(strlen(q.answer),
+                         strlen("red circle at the top left, black triangle at "
+                                "the top right, blue circle at the bottom right"));
+        assert_text_contains(q.answer, "red circle at the top left");
+        assert_text_contains(q.answer, "black triangle at the top right");
+        assert_text_contains(q.answer, "blue circle at the bottom right");
+    }
 }
 
 static void shapes_are_drawn_in_their_cells(void **state)

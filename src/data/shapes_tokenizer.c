@@ -129,6 +129,7 @@ static void add_all_words(trainer *t)
                                         "How many shapes are there?",
                                         "What is at the",
                                         "What do you see?",
+                                        "What is in each corner?",
                                         "nothing",
                                         "system",
                                         "user",
