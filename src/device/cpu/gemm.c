@@ -21,13 +21,16 @@ static bool through_onednn(void)
 const lt_gemm_core *lt_gemm_core_of(lt_isa isa, lt_dtype ab_dtype)
 {
 #if defined(__x86_64__)
-    static const lt_gemm_core *const cores[LT_N_ISAS] = {
-        [LT_ISA_PLAIN] = &lt_gemm_core_plain,
-        [LT_ISA_AVX2] = &lt_gemm_core_avx2,
-        [LT_ISA_AVX512] = &lt_gemm_core_avx512,
-        [LT_ISA_AMX] = &lt_gemm_core_avx512,
+    static const struct {
+        const lt_gemm_core *f32, *bf16;
+    } cores[LT_N_ISAS] = {
+        [LT_ISA_PLAIN] = {&lt_gemm_core_plain, &lt_gemm_core_plain},
+        [LT_ISA_AVX2] = {&lt_gemm_core_avx2, &lt_gemm_core_avx2},
+        [LT_ISA_AVX512] = {&lt_gemm_core_avx512, &lt_gemm_core_avx512},
+        [LT_ISA_AVX512_BF16] = {&lt_gemm_core_avx512, &lt_gemm_core_avx512bf16},
+        [LT_ISA_AMX] = {&lt_gemm_core_avx512, &lt_gemm_core_amx},
     };
-    return isa == LT_ISA_AMX && ab_dtype == LT_BF16 ? &lt_gemm_core_amx : cores[isa];
+    return ab_dtype == LT_BF16 ? cores[isa].bf16 : cores[isa].f32;
 #else
     (void)isa, (void)ab_dtype;
     return &lt_gemm_core_plain;
@@ -77,6 +80,7 @@ const char *lt_cpu_gemm_name(void)
         [LT_ISA_PLAIN] = "packed plain",
         [LT_ISA_AVX2] = "packed avx2",
         [LT_ISA_AVX512] = "packed avx512",
+        [LT_ISA_AVX512_BF16] = "packed avx512 (f32), avx512_bf16 (bf16)",
         [LT_ISA_AMX] = "packed avx512 (f32), amx (bf16)",
     };
     const char *library = through_onednn() ? lt_onednn_name() : NULL;

@@ -52,7 +52,7 @@ static inline int64_t lt_gemm_panels(const lt_gemm_core *core, int64_t width, in
 const lt_gemm_core *lt_gemm_core_of(lt_isa isa, lt_dtype ab_dtype);
 
 extern const lt_gemm_core lt_gemm_core_plain, lt_gemm_core_avx2, lt_gemm_core_avx512,
-    lt_gemm_core_amx;
+    lt_gemm_core_avx512bf16, lt_gemm_core_amx;
 
 /**
  * The portable product, with the kernels of `isa` (which the processor must have). Same contract as

@@ -29,7 +29,7 @@ lt_attend_job lt_attend_job_of(const lt_op_args *a)
     j.scale = (float)(attr->scale > 0 ? attr->scale : 1.0 / sqrt((double)j.d));
     // Packing and whatever is done once a row weigh more beside products on tiles.
     enum { QUERIES = 96, KEYS = 128, GAP = 16 };
-    const int64_t more = j.core->kr > 1 ? 2 : 1;
+    const int64_t more = j.core->kr > 2 ? 2 : 1;
     j.queries = more * QUERIES / j.core->mr * j.core->mr;
     j.keys = more * KEYS;
     j.stride = j.keys + GAP;

@@ -54,6 +54,7 @@ const lt_row_kernels *lt_row_kernels_of(lt_isa isa)
         [LT_ISA_PLAIN] = &lt_row_kernels_plain,
         [LT_ISA_AVX2] = &lt_row_kernels_avx2,
         [LT_ISA_AVX512] = &lt_row_kernels_avx512,
+        [LT_ISA_AVX512_BF16] = &lt_row_kernels_avx512,
         [LT_ISA_AMX] = &lt_row_kernels_avx512,
     };
     return kernels[isa];
