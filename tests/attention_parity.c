@@ -2,8 +2,9 @@
 // attention_parity: the library's fused attention in bf16 beside the plain kernels in f32 on the
 // same numbers, over shapes of text and of vision towers. Outputs and scratch start as garbage
 // between guard bytes, gradients overwrite or add, the deterministic form is run twice. With the
-// argument `time`: rates of large shapes, on a hot chip; `deterministic`, `small`: those cases alone (small: for compute-sanitizer). Exit
-// code 1 when something is outside its limit, 77 when there is no GPU.
+// argument `time`: rates of large shapes, on a hot chip; `deterministic`, `small`: those cases
+// alone (small: for compute-sanitizer). Exit code 1 when something is outside its limit, 77 when
+// there is no GPU.
 #include "base/memory.h"
 #include "base/rng.h"
 #include "op/attention.h"

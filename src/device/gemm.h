@@ -27,8 +27,8 @@ typedef struct lt_gemm {
 LT_NODISCARD lt_status lt_cpu_gemm(lt_pool *pool, const lt_gemm *g);
 /**
  * Whose kernels make products: lathe's own, which are at least as fast wherever that was measured
- * (docs/performance.md), or oneDNN's where it has them. Benchmarks compare them; it is set before the
- * first product.
+ * (docs/performance.md), or oneDNN's where it has them. Benchmarks compare them; it is set before
+ * the first product.
  */
 typedef enum lt_gemm_by { LT_GEMM_OWN, LT_GEMM_ONEDNN, LT_N_GEMM_BY } lt_gemm_by;
 void lt_cpu_gemm_by(lt_gemm_by by);

@@ -28,7 +28,8 @@ static bool has_bf16_pairs(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & pairs_bit);
 }
 
-// A Xeon multiplies pairs at half the rate of its f32 kernels (oneDNN's: 0.13 against 0.24 TFLOP/s).
+// A Xeon multiplies pairs at half the rate of its f32 kernels (oneDNN's: 0.13 against 0.24
+// TFLOP/s).
 static bool pairs_pay(void)
 {
     return __builtin_cpu_is("amd");

@@ -19,8 +19,9 @@ typedef enum lt_isa {
 } lt_isa;
 
 /**
- * The best for products that processor and system support: AVX2 means AVX2 with FMA, AVX512 the F, BW, DQ and VL
- * parts, AVX512_BF16 its products of pairs of bf16 numbers, AMX the tiles' bf16 products.
+ * The best for products that processor and system support: AVX2 means AVX2 with FMA, AVX512 the F,
+ * BW, DQ and VL parts, AVX512_BF16 its products of pairs of bf16 numbers, AMX the tiles' bf16
+ * products.
  * The first call asks the system for the use of AMX tiles. threads: any
  */
 lt_isa lt_cpu_isa(void);

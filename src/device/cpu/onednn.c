@@ -407,8 +407,8 @@ static lt_status widen_bias(const lt_gemm *g, float **out)
     return LT_OK;
 }
 
-// Version 2.6.3 makes bf16 products that are added to a bf16 C, or are very narrow, and then refuses to
-// execute some of them.
+// Version 2.6.3 makes bf16 products that are added to a bf16 C, or are very narrow, and then
+// refuses to execute some of them.
 static bool is_dependable(const lt_gemm *g)
 {
     const int64_t last_cols = (g->n - 1) % TILE_COLS + 1;
