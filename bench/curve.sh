@@ -7,10 +7,11 @@ set -eu
 step=$1
 seq=${2:-256}
 common="--preset qwen3vl-2b --layers 4 --vdepth 2 --images 1 --grid 16 --seq $seq"
-losses() { sed -n 's/.*"losses": \[\([^]]*\)\].*/\1/p' | tr ',' '\n'; }
+losses() { sed -n 's/.*"losses": \[\([^]]*\)\].*/\1/p' | tr ',' '\n' | head -n 16; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# shellcheck disable=SC2086 # words; the GPU takes four steps to warm up, the CPU two
+# Steps to warm up are steps too: the first 16 of all count.
+# shellcheck disable=SC2086 # words
 "$step" --device cuda --dtype bf16 --iters 12 $common | losses > "$dir/cuda"
 # shellcheck disable=SC2086
 "$step" --device cpu --dtype f32 --iters 14 $common | losses > "$dir/cpu"

@@ -10,7 +10,7 @@
 #include "exec/trace.h"
 #include "plan/peak.h"
 
-enum { BENCH_MAX_ITERS = 1000, BENCH_MAX_WARM = 4 };
+enum { BENCH_MAX_ITERS = 1000, BENCH_MAX_WARM = 64 };
 
 typedef struct bench_options {
     const char *preset, *dtype, *device, *policy, *profile, *products;
