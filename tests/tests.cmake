@@ -23,6 +23,11 @@ foreach(place tests/golden ../shared/golden)
   endforeach()
   lt_golden(${label}/qwen3_vl-bf16-3-ranks ${model}/model.safetensors tests_golden_model ${model} --quiet --dtype bf16 -n 3)
 endforeach()
+set(model ../shared/golden/model/qwen3_vl_moe)
+lt_golden(shared/qwen3_vl_moe ${model} tests_golden_model ${model} --quiet)
+lt_golden(shared/qwen3_vl_moe-f64 ${model} tests_golden_model ${model} --quiet --ref-f64)
+lt_golden(shared/qwen3_vl_moe-bf16 ${model} tests_golden_model ${model} --quiet --dtype bf16)
+lt_golden(shared/qwen3_vl_moe-full ${model} tests_golden_model ${model} --quiet --policy full)
 include(${PROJECT_SOURCE_DIR}/bench/bench.cmake)
 
 # The tokenizer and the data pipeline: a small tokenizer of our own here, Qwen3's beside the checkout.

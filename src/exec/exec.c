@@ -303,7 +303,7 @@ static lt_status want_results(lt_exec *e, size_t bytes)
     return LT_OK;
 }
 
-// Queue a run. s->slot is set.
+// Queue a run.
 static lt_status queue(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n,
                        lt_pass_state *s)
 {
@@ -315,6 +315,9 @@ static lt_status queue(lt_exec *e, lt_program_mode mode, const lt_batch_view *ba
     lt_loaded l;
     LT_TRY(load(e, mode, &all, &l));
     LT_TRY(grow(e, l.program));
+    s->places = l.program->results;
+    LT_TRY(want_results(e, (size_t)(n * s->places.bytes) + sizeof(double)));
+    s->slot = slot_of(e, e->n_begun);
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)e->o.model->n_blocks * LT_MAX_OUT * sizeof(lt_tensor),
                         "edges"));
@@ -330,22 +333,18 @@ static lt_status queue(lt_exec *e, lt_program_mode mode, const lt_batch_view *ba
     return st;
 }
 
-// A run of its own, results of `bytes` at the beginning of the slot's.
+// A run of its own.
 static lt_status run(lt_exec *e, lt_program_mode mode, const lt_batch_view *batches, int64_t n,
-                     size_t bytes, lt_pass_state *s)
+                     lt_pass_state *s)
 {
     if (lt_exec_in_flight(e) > 0)
         return LT_FAIL(LT_ERR_INTERNAL, "a step is in flight, and something else is to be run");
-    LT_TRY(want_results(e, bytes));
-    s->slot = slot_of(e, e->n_begun);
     LT_TRY(queue(e, mode, batches, n, s));
     return lt_exec_sync(e);
 }
 
-// Results are 8 bytes each: a step's a loss per micro-batch, then the norm.
-static double result_at(const unsigned char *slot, int64_t i, lt_dtype dtype)
+static double number_at(const unsigned char *at, lt_dtype dtype)
 {
-    const unsigned char *at = slot + LT_SLOT_RESULTS + i * 8;
     float f;
     double d;
     if (dtype == LT_F64) {
@@ -356,13 +355,55 @@ static double result_at(const unsigned char *slot, int64_t i, lt_dtype dtype)
     return (double)f;
 }
 
-static lt_status step_result(const lt_exec *e, const unsigned char *slot, int64_t n,
-                             lt_step_result *out)
+// Of this rank.
+static lt_step_result own_result(const lt_exec *e, const unsigned char *slot, int64_t n,
+                                 const lt_result_places *places)
 {
-    *out = (lt_step_result){.grad_norm = result_at(slot, n, LT_F64)};
+    const lt_dtype wide = lt_state_dtype(e->o.compute, LT_STATE_GRAD);
+    const unsigned char *results = slot + LT_SLOT_RESULTS;
+    lt_step_result r = {.grad_norm = number_at(results + n * places->bytes, LT_F64)};
     for (int64_t i = 0; i < n; i++)
-        out->loss += result_at(slot, i, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
+        r.loss += number_at(results + i * places->bytes + places->first, wide);
+    for (int64_t i = 0; i < n && places->balance >= 0; i++) {
+        r.loss += number_at(results + i * places->bytes + places->balance, wide);
+        r.balance += number_at(results + i * places->bytes + places->value, wide) / (double)n;
+    }
+    if (places->balance >= 0)
+        r.use = (lt_expert_use){.layers = places->layers,
+                                .experts = places->experts,
+                                .n = n,
+                                .stride = places->bytes,
+                                .dtype = wide,
+                                .tables = results + places->table};
+    return r;
+}
+
+static lt_status step_result(const lt_exec *e, const unsigned char *slot, int64_t n,
+                             const lt_result_places *places, lt_step_result *out)
+{
+    *out = own_result(e, slot, n, places);
     return e->o.ranks ? lt_all_reduce_f64(e->o.ranks->world, &out->loss, 1) : LT_OK;
+}
+
+// Number `i` of a layer's row, summed over micro-batches; the table has the last layer first.
+static double use_at(const lt_expert_use *u, int64_t layer, int64_t i)
+{
+    const int64_t at = (u->layers - 1 - layer) * 2 * u->experts + i;
+    double sum = 0.0;
+    for (int64_t k = 0; k < u->n; k++)
+        sum +=
+            number_at(u->tables + k * u->stride + at * (int64_t)lt_dtype_bytes(u->dtype), u->dtype);
+    return sum;
+}
+
+double lt_expert_picks(const lt_expert_use *u, int64_t layer, int64_t expert)
+{
+    return use_at(u, layer, expert);
+}
+
+double lt_expert_probability(const lt_expert_use *u, int64_t layer, int64_t expert)
+{
+    return use_at(u, layer, u->experts + expert);
 }
 
 static lt_status check_step(const lt_exec *e, int64_t n, bool update)
@@ -388,12 +429,11 @@ lt_status lt_exec_begin(lt_exec *e, const lt_batch_view *batches, int64_t n, int
     if (lt_exec_in_flight(e) == LT_EXEC_AHEAD)
         return LT_FAIL(LT_ERR_INTERNAL, "%d steps are in flight already", (int)LT_EXEC_AHEAD);
     LT_TRY(check_step(e, n, true));
-    LT_TRY(want_results(e, (size_t)(n + 1) * 8));
     if (!f->done)
         LT_TRY(d->event_create(d, &f->done));
-    s.slot = slot_of(e, e->n_begun);
     LT_TRY(queue(e, LT_MODE_TRAIN, batches, n, &s));
     f->n_micro = n;
+    f->places = s.places;
     LT_TRY(d->event_record(d, f->done, e->stream[LT_QUEUE_D2H]));
     e->n_begun++;
     return LT_OK;
@@ -408,7 +448,7 @@ lt_status lt_exec_end(lt_exec *e, lt_step_result *out)
     LT_TRY(e->o.device->event_sync(e->o.device, f->done));
     atomic_store(&e->now, "waiting for the next batch");
     const int64_t number = e->n_ended++;
-    return step_result(e, slot_of(e, number), f->n_micro, out);
+    return step_result(e, slot_of(e, number), f->n_micro, &f->places, out);
 }
 
 int64_t lt_exec_in_flight(const lt_exec *e)
@@ -437,15 +477,15 @@ lt_status lt_exec_gradients(lt_exec *e, const lt_batch_view *batches, int64_t n,
     lt_pass_state s = {.update = false};
     s.scalars[LT_SCALAR_CLIP] = 1.0;
     LT_TRY(check_step(e, n, false));
-    LT_TRY(run(e, LT_MODE_TRAIN, batches, n, (size_t)(n + 1) * 8, &s));
-    return step_result(e, slot_of(e, e->n_begun), n, out);
+    LT_TRY(run(e, LT_MODE_TRAIN, batches, n, &s));
+    return step_result(e, s.slot, n, &s.places, out);
 }
 
 lt_status lt_exec_loss(lt_exec *e, const lt_batch_view *batch, double *loss)
 {
     lt_pass_state s = {.update = false};
-    LT_TRY(run(e, LT_MODE_LOSS, batch, 1, 8, &s));
-    *loss = result_at(slot_of(e, e->n_begun), 0, lt_state_dtype(e->o.compute, LT_STATE_GRAD));
+    LT_TRY(run(e, LT_MODE_LOSS, batch, 1, &s));
+    *loss = own_result(e, s.slot, 1, &s.places).loss;
     return LT_OK;
 }
 
@@ -453,8 +493,8 @@ lt_status lt_exec_logits(lt_exec *e, const lt_batch_view *batch, lt_tensor *logi
 {
     lt_pass_state s = {.update = false};
     *logits = lt_tensor_2d(e->o.compute, batch->extents.n[LT_EXT_TARGETS], e->o.model->vocab);
-    LT_TRY(run(e, LT_MODE_LOGITS, batch, 1, lt_tensor_bytes(logits), &s));
-    logits->data = slot_of(e, e->n_begun) + LT_SLOT_RESULTS;
+    LT_TRY(run(e, LT_MODE_LOGITS, batch, 1, &s));
+    logits->data = s.slot + LT_SLOT_RESULTS;
     return LT_OK;
 }
 

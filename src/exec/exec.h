@@ -73,9 +73,27 @@ lt_owned lt_exec_owned(const lt_exec *e, int32_t param);
 /** Gradients are left undefined, moments zero, values undefined by lt_exec_create. */
 bool lt_exec_has(const lt_exec *e, int32_t param, lt_state_part part);
 
+/**
+ * How the experts of a step were used, layer by layer. It lies in the executor's memory until the
+ * next call that runs something.
+ */
+typedef struct lt_expert_use {
+    int64_t layers, experts; /* 0: a model without experts */
+    int64_t n, stride;       /* micro-batches, and the bytes from one's table to the next one's */
+    lt_dtype dtype;
+    const unsigned char *tables;
+} lt_expert_use;
+/** Tokens of all micro-batches that went to an expert; layers as they follow each other. */
+double lt_expert_picks(const lt_expert_use *u, int64_t layer, int64_t expert);
+/** The sum over those tokens of the router's probability for it. */
+double lt_expert_probability(const lt_expert_use *u, int64_t layer, int64_t expert);
+
 typedef struct lt_step_result {
-    double loss;      /* sum over micro-batches, and ranks, of sum kappa_t l_t */
+    /* sum over micro-batches, and ranks, of sum kappa_t l_t and of the weighed balance loss */
+    double loss;
     double grad_norm; /* before clipping */
+    double balance;   /* the balance loss itself, mean over the micro-batches; 0 without experts */
+    lt_expert_use use;
 } lt_step_result;
 
 /** Called by AGREE, before anything runs: ranks agree on counts and loss weights. */

@@ -15,6 +15,7 @@ typedef struct lt_loaded {
 /** A step that was begun and not ended: its place for results and scalars. */
 typedef struct lt_flight {
     int64_t n_micro;
+    lt_result_places places;
     lt_event *done; /* on the queue that brings the results */
 } lt_flight;
 
@@ -72,6 +73,7 @@ typedef struct lt_pass_state {
     double scalars[LT_N_SCALARS];
     unsigned char *batch_at; /* device memory of the present micro-batch, where it lies apart */
     unsigned char *slot;     /* pinned: scalars, then results */
+    lt_result_places places; /* of the results; stays when the run has been queued */
     bool update;             /* false: UPDATE is left out */
     const lt_agree *agree;
     lt_tensor *edge; /* [n_blocks][LT_MAX_OUT] real tensors */

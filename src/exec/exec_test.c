@@ -178,7 +178,10 @@ static void steps_in_flight_give_the_same_bits(void **state)
     }
     assert_ok(lt_exec_end(w.exec, &r[2]));
     assert_fails(lt_exec_end(w.exec, &r[2]), LT_ERR_INTERNAL, "no step is in flight");
-    assert_memory_equal(r, want.step, sizeof r);
+    for (int i = 0; i < 3; i++) {
+        assert_memory_equal(&r[i].loss, &want.step[i].loss, sizeof(double));
+        assert_memory_equal(&r[i].grad_norm, &want.step[i].grad_norm, sizeof(double));
+    }
     close_world(&w);
 }
 

@@ -208,10 +208,10 @@ static lt_status run_copy(lt_pass_state *s, const lt_action *a)
                        LT_COPY_HOST_TO_DEVICE);
     unsigned char *results = s->slot + LT_SLOT_RESULTS;
     if (b->a == LT_NONE)
-        return d->copy(d, stream, results + (size_t)s->n_micro * 8, lt_pass_at(s, p->norm_buffer),
-                       sizeof(double), LT_COPY_DEVICE_TO_HOST);
-    const lt_tensor *t = edge(s, (lt_edge){b->a, 0});
-    unsigned char *to = results + (p->opts.mode == LT_MODE_LOGITS ? 0 : s->micro * 8);
+        return d->copy(d, stream, results + s->n_micro * p->results.bytes,
+                       lt_pass_at(s, p->norm_buffer), sizeof(double), LT_COPY_DEVICE_TO_HOST);
+    const lt_tensor *t = edge(s, (lt_edge){b->a, b->b});
+    unsigned char *to = results + s->micro * p->results.bytes + b->offset;
     return d->copy(d, stream, to, t->data, lt_tensor_bytes(t), LT_COPY_DEVICE_TO_HOST);
 }
 

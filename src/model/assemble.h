@@ -28,6 +28,10 @@ struct lt_model_store {
     {                                                                                              \
         .name = (n), .rank = 2, .dim = {(rows), (cols)}, .init = LT_INIT_NORMAL                    \
     }
+#define LT_EXPERTS(n, experts, rows, cols)                                                         \
+    {                                                                                              \
+        .name = (n), .rank = 3, .dim = {(experts), (rows), (cols)}, .init = LT_INIT_NORMAL         \
+    }
 #define LT_SCALE(n, width)                                                                         \
     {                                                                                              \
         .name = (n), .rank = 1, .dim = {(width)}, .init = LT_INIT_ONE                              \

@@ -134,6 +134,11 @@ int64_t lt_model_config_pixel_width(const lt_model_config *c)
     return c->vision.channels * c->vision.temporal_patch * c->vision.patch * c->vision.patch;
 }
 
+bool lt_model_experts_transposed(const lt_model_config *config)
+{
+    return config->family->experts_transposed;
+}
+
 const char *lt_model_head_name(const lt_model_config *config)
 {
     return config->family->head_name;

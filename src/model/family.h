@@ -19,12 +19,14 @@ struct lt_family {
      * embed_param, head_param
      */
     void (*build)(lt_assembly *a);
-    const char *head_name; /* the head's name in checkpoints: "lm_head.weight" */
+    const char *head_name;   /* the head's name in checkpoints: "lm_head.weight" */
+    bool experts_transposed; /* published files hold experts as [E, in, out]: decides where a shape
+                                fits both */
 };
 
 /** The table, and how many rows it has. Rows without `read` are known by name alone. */
 extern const lt_family *const lt_families[];
 extern const int lt_n_families;
 
-extern const lt_family lt_family_qwen3_vl;
+extern const lt_family lt_family_qwen3_vl, lt_family_qwen3_vl_moe;
 #endif

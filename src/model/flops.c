@@ -34,7 +34,7 @@ static double rows_of(const lt_kind_cost *cost, const lt_work *work)
                                          : work->tokens;
 }
 
-// Matrix elements of a block that are multiplied with every row.
+// Matrix elements of a block that a row is multiplied with: of experts those of its k.
 static double matrix_elems(const lt_model *m, const lt_block *block, bool trainable_only)
 {
     double sum = 0;
@@ -42,8 +42,11 @@ static double matrix_elems(const lt_model *m, const lt_block *block, bool traina
         const lt_param *p = &m->params[block->params[i]];
         const char *table = block->cost->table;
         const bool looked_up = table && strcmp(table, block->kind->params[i].name) == 0;
+        const bool routed = p->rank == 3 && block->cost->experts > 0;
+        const double share =
+            routed ? (double)block->cost->picked / (double)block->cost->experts : 1.0;
         if (p->rank > 1 && !looked_up && (p->trainable || !trainable_only))
-            sum += (double)p->n_elems;
+            sum += share * (double)p->n_elems;
     }
     return sum;
 }

@@ -43,6 +43,7 @@ lt_status lt_model_create(const lt_model_config *config, lt_head head, lt_model 
     m->tied = head == LT_HEAD_AS_CONFIG ? config->tied : head == LT_HEAD_TIED;
     m->pixel_width = lt_model_config_pixel_width(config);
     m->vocab = config->text.vocab;
+    m->balance_block = -1;
     lt_status st = open_store(m);
     if (st == LT_OK) {
         config->family->build(m->store);

@@ -60,6 +60,8 @@ typedef struct lt_kind_cost {
     int64_t attention_width; /* heads * head_dim; 0: no attention */
     bool causal;
     const char *table; /* the parameter that is looked up, not multiplied; NULL: none */
+    /* parameters of 3 dims are [experts, ...], and a row meets `picked` of them; 0: none are */
+    int64_t experts, picked;
 } lt_kind_cost;
 
 /** One block: a kind, the parameters bound to it and where its inputs come from. */
@@ -81,7 +83,8 @@ typedef struct lt_model {
     const lt_block_kind *const *kinds;
     int32_t n_kinds;
     int32_t loss_block, logits_block; /* both read the head and the final norm's output */
-    int32_t embed_param, head_param;  /* one id when the head is tied */
+    int32_t balance_block; /* the loss of uneven experts (moe.h); -1: a model without experts */
+    int32_t embed_param, head_param; /* one id when the head is tied */
     /* the head is the embedding: as the model was built, whatever the file's flag says */
     bool tied;
     int64_t pixel_width, vocab;
@@ -105,6 +108,11 @@ void lt_model_destroy(lt_model *model);
 lt_param *lt_model_param(const lt_model *model, const char *name);
 /** The shape of a parameter in a dtype, no data. */
 lt_tensor lt_param_tensor(const lt_param *param, lt_dtype dtype);
+/**
+ * Whether published checkpoints of this family hold expert matrices as [E, in, out]; lathe has them
+ * as [E, out, in].
+ */
+bool lt_model_experts_transposed(const lt_model_config *config);
 /** The name under which checkpoints of this family store the head; for the test behind lt_head. */
 const char *lt_model_head_name(const lt_model_config *config);
 

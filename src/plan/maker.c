@@ -84,16 +84,34 @@ lt_status lt_make_edge(lt_maker *k, int32_t block, int32_t output)
                           &k->p->edge_buffer[block * LT_MAX_OUT + output]);
 }
 
-lt_status lt_make_result(lt_maker *k, int32_t block)
+static lt_status copy_out(lt_maker *k, int32_t block, int32_t output, int64_t *place)
 {
     int32_t result = LT_NONE;
-    const int32_t edge = *lt_edge_buffer(k->p, (lt_edge){block, 0});
-    const int64_t bytes = LT_AT(&k->p->buffers, lt_buffer, edge).bytes;
-    LT_TRY(lt_make_buffer(k, LT_BUF_RESULT, block, 0, bytes, &result));
+    lt_program *p = k->p;
+    const int32_t edge = *lt_edge_buffer(p, (lt_edge){block, output});
+    const int64_t bytes = LT_AT(&p->buffers, lt_buffer, edge).bytes;
+    *place = p->results.bytes;
+    p->results.bytes += lt_round_up(bytes, 8);
+    LT_TRY(lt_make_buffer(k, LT_BUF_RESULT, block, output, bytes, &result));
+    LT_AT(&p->buffers, lt_buffer, result).offset = *place;
     LT_TRY(lt_make_action(k, LT_ACT_COPY, result, LT_QUEUE_D2H));
     lt_last_action(k)->bytes = bytes;
     LT_TRY(lt_make_access(k, edge, false));
     return lt_make_access(k, result, true);
+}
+
+lt_status lt_make_result(lt_maker *k, int32_t block)
+{
+    lt_result_places *r = &k->p->results;
+    if (block != k->m->balance_block)
+        return copy_out(k, block, 0, &r->first);
+    const lt_moe_config *moe = &k->m->config.text.moe;
+    const lt_graph *g = &k->p->compiled[block]->graph;
+    r->layers = LT_AT(&g->values, lt_value, g->edge_out[2]).tensor.dim[0];
+    r->experts = moe->experts;
+    LT_TRY(copy_out(k, block, 0, &r->balance));
+    LT_TRY(copy_out(k, block, 1, &r->value));
+    return copy_out(k, block, 2, &r->table);
 }
 
 bool lt_unit_trains(const lt_maker *k, int32_t unit)

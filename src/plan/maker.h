@@ -48,7 +48,7 @@ LT_NODISCARD lt_status lt_make_param_accesses(lt_maker *k, int32_t block);
 LT_NODISCARD lt_status lt_make_batch_accesses(lt_maker *k, int32_t block);
 LT_NODISCARD lt_status lt_make_work(lt_maker *k, int32_t block, int64_t bytes);
 LT_NODISCARD lt_status lt_make_edge(lt_maker *k, int32_t block, int32_t output);
-/** COPY of a block's first output to the host. */
+/** COPY of a loss or logits block's outputs to the host. */
 LT_NODISCARD lt_status lt_make_result(lt_maker *k, int32_t block);
 /** Where a unit stands in an order; order->n: nowhere. */
 int32_t lt_place_in_order(const lt_unit_order *order, int32_t unit);

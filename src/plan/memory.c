@@ -95,7 +95,8 @@ static lt_status lay_out(lt_program *p)
     }
     const lt_status st = lt_pack(items, p->buffers.n, &p->step_bytes);
     for (int64_t b = 0; st == LT_OK && b < p->buffers.n; b++)
-        LT_AT(&p->buffers, lt_buffer, b).offset = items[b].offset;
+        if (lt_buffer_at(p, b)->kind != LT_BUF_RESULT) // those have their places already
+            LT_AT(&p->buffers, lt_buffer, b).offset = items[b].offset;
     for (int64_t b = 0; p->opts.batch_apart && b < p->buffers.n; b++) {
         lt_buffer *x = &LT_AT(&p->buffers, lt_buffer, b);
         if (x->kind != LT_BUF_BATCH)

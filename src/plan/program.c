@@ -278,6 +278,7 @@ lt_status lt_program_create(const lt_program_opts *opts, lt_program **out)
     lt_program *p = memory;
     p->opts = *opts;
     p->opts.policy = NULL;
+    p->results.balance = -1;
     p->update_early = opts->mode == LT_MODE_TRAIN && opts->state->mode == LT_STATE_WITHOUT_GRADS;
     p->pooled = p->update_early || (opts->mode == LT_MODE_TRAIN && opts->reduced);
     p->actions = LT_VEC_OF(lt_action);

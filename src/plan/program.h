@@ -75,7 +75,8 @@ typedef enum lt_buffer_kind {
     LT_N_BUFFER_KINDS
 } lt_buffer_kind;
 
-/** A piece of memory with a life. Kinds up to NORM lie in the step pool at `offset`. */
+/** A piece of memory with a life. Kinds up to NORM lie in the step pool at `offset`; of a
+    RESULT it is the place among those of a micro-batch. */
 typedef struct lt_buffer {
     lt_buffer_kind kind;
     int32_t a, b;
@@ -95,6 +96,18 @@ typedef enum lt_program_mode {
     LT_MODE_LOSS,  /* the loss alone */
     LT_MODE_LOGITS /* logits of the target rows */
 } lt_program_mode;
+
+/**
+ * Where the results of a micro-batch lie: bytes from the beginning of its own. The next micro-batch
+ * has the next `bytes`; the norm stands behind all of them.
+ */
+typedef struct lt_result_places {
+    int64_t bytes;   /* a multiple of 8 */
+    int64_t first;   /* the loss, or logits */
+    int64_t balance; /* the balance loss, its value and its table (model/moe.h); -1: none */
+    int64_t value, table;
+    int64_t layers, experts; /* of the table [layers, 2, experts] */
+} lt_result_places;
 
 typedef struct lt_program_opts {
     const lt_model *model;
@@ -147,6 +160,7 @@ typedef struct lt_program {
     int64_t *full_offset; /* [n_params] in its unit's gathered values; LT_NONE: not kept */
     int32_t batch_buffer[LT_N_BATCH_VALUES];
     int32_t scalars_buffer, norm_buffer;
+    lt_result_places results;
     int64_t step_bytes;  /* the step pool: the exact peak */
     int64_t batch_bytes; /* batch_apart: of one micro-batch; buffers have offsets in it */
     lt_vec owned;        /* lt_compiled * */

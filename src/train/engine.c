@@ -4,18 +4,32 @@
 
 #include "base/file.h"
 #include "base/pattern.h"
+#include "op/grouped_linear.h"
 #include "optim/lr_scale.h"
 #include "plan/policy.h"
 #include "train/weights.h"
 
 #include <string.h>
 
+// Routed experts on a GPU wait for their kernels.
+static bool gpu_lacks_experts(const lt_engine *e)
+{
+    return e->model->balance_block >= 0 &&
+           !lt_op_kernel(&lt_op_grouped_linear, LT_CUDA, LT_FORWARD);
+}
+
 static lt_status open_device(lt_engine *e)
 {
     const lt_cfg_lathe *c = e->cfg ? &e->cfg->lathe : NULL;
     LT_TRY(lt_pool_create(c ? lt_int(c->threads) : 0, &e->pool));
     const int want = c ? c->device : LT_CFG_DEVICE_AUTO;
-    if (want == LT_CFG_DEVICE_CPU)
+    if (want == LT_CFG_DEVICE_CUDA && gpu_lacks_experts(e)) {
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "lathe.device is cuda, but models of type %s train on the CPU alone so far: "
+                       "set lathe.device: cpu",
+                       e->model->config.model_type);
+    }
+    if (want == LT_CFG_DEVICE_CPU || gpu_lacks_experts(e))
         return lt_cpu_open(e->pool, &e->device);
     const lt_status st = lt_cuda_open(0, e->pool, &e->device);
     if (st == LT_OK)

@@ -41,6 +41,23 @@ void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t 
     }
 }
 
+float lt_balance_weight(double asked, const lt_moe_config *moe, int64_t n)
+{
+    const double of_file = moe->router_logits ? moe->aux_coef : 0.0;
+    return moe->experts > 0 ? (float)((asked > 0.0 ? asked : of_file) / (double)n) : 0.0F;
+}
+
+// The weight of the balance loss until somebody sets one.
+static void *no_weight(void)
+{
+    static const float zero = 0.0F;
+    const union {
+        const float *in;
+        void *out;
+    } view = {.in = &zero};
+    return view.out;
+}
+
 static lt_tensor with_data(lt_batch_value v, const lt_extents *e, const lt_batch *b, void *data)
 {
     lt_tensor t = lt_batch_tensor(v, e, b->row_width);
@@ -69,6 +86,7 @@ lt_batch_view lt_feed_view(const lt_batch *b, float *kappa)
         [LT_BATCH_TARGET_ROWS] = b->target_rows,
         [LT_BATCH_TARGETS] = b->targets,
         [LT_BATCH_KAPPA] = kappa,
+        [LT_BATCH_BALANCE] = no_weight(),
     };
     for (int i = 0; i < LT_N_BATCH_VALUES; i++)
         v.value[i] = with_data((lt_batch_value)i, &v.extents, b, data[i]);

@@ -5,6 +5,7 @@
 
 #include "data/collate.h"
 #include "graph/batch.h"
+#include "model/config.h"
 
 /** features.loss_cfg.loss_type */
 typedef enum lt_loss_type {
@@ -35,7 +36,17 @@ lt_loss_counts lt_count_losses(const lt_batch *const *batches, int64_t n);
 void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n,
                      const lt_loss_counts *counts, int64_t i, float *kappa);
 
-/** The executor's view of a micro-batch. Keeps pointers into both. */
+/**
+ * The weight of the balance loss in each of n micro-batches: `asked`
+ * (features.loss_cfg.router_aux_loss_coef), or without it what config.json says where its
+ * output_router_logits is on; over n. source: spec/models.md 5.6
+ */
+float lt_balance_weight(double asked, const lt_moe_config *moe, int64_t n);
+
+/**
+ * The executor's view of a micro-batch. Keeps pointers into both. The balance loss has the weight 0
+ * in it: who trains experts puts its own into value[LT_BATCH_BALANCE].data.
+ */
 lt_batch_view lt_feed_view(const lt_batch *batch, float *kappa);
 /**
  * The same with the logits of rows [n] (ascending) asked for instead of the targets'; `zeros` holds

@@ -17,7 +17,7 @@ typedef struct lt_step_line {
     double elapsed_ms; /* of one step, averaged over log_interval */
     double lr;         /* that this step used */
     int64_t global_batch;
-    double loss;              /* without the others below */
+    double loss;              /* without mtp_losses; the balance loss, weighed, is in it */
     const double *mtp_losses; /* [n_mtp] */
     int64_t n_mtp;
     double aux_loss;  /* left out when 0 */

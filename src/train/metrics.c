@@ -107,6 +107,31 @@ static lt_status end_line(lt_metrics *m)
     return LT_OK;
 }
 
+// The balance loss of a layer by itself: E sum_e F_e P_e. rows: its tokens.
+static double layer_balance(const lt_expert_use *u, int64_t layer, double tokens)
+{
+    double sum = 0.0;
+    for (int64_t e = 0; e < u->experts; e++)
+        sum += lt_expert_picks(u, layer, e) * lt_expert_probability(u, layer, e);
+    return tokens > 0.0 ? (double)u->experts * sum / tokens / tokens : 0.0;
+}
+
+// aux_loss over all layers and of each; expert_load: how many tokens each expert of each layer got.
+static void put_experts(FILE *f, const lt_step_metrics *s)
+{
+    const lt_expert_use *u = &s->use;
+    put(f, "aux_loss", s->aux_loss);
+    for (int64_t l = 0; l < u->layers; l++)
+        (void)fprintf(f, "%s%s", l > 0 ? ", " : ", \"aux_loss_layers\": [",
+                      lt_double_text(layer_balance(u, l, (double)s->tokens)).s);
+    for (int64_t l = 0; l < u->layers; l++) {
+        (void)fputs(l > 0 ? "], [" : "], \"expert_load\": [[", f);
+        for (int64_t e = 0; e < u->experts; e++)
+            (void)fprintf(f, "%s%.0f", e > 0 ? ", " : "", lt_expert_picks(u, l, e));
+    }
+    (void)fputs("]]", f);
+}
+
 lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
 {
     (void)fprintf(m->file,
@@ -129,6 +154,8 @@ lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         put(m->file, rows[i].key, rows[i].value);
     (void)fprintf(m->file, ", \"memory_bytes\": %lld", (long long)s->memory_bytes);
+    if (s->use.layers > 0)
+        put_experts(m->file, s);
     const lt_curve_point p = {(double)s->iteration, s->loss};
     LT_TRY(lt_vec_push(&m->points, &p));
     return end_line(m);

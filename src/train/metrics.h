@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "exec/exec.h"
 
 /** One step, all of this rank. */
 typedef struct lt_step_metrics {
@@ -14,6 +15,8 @@ typedef struct lt_step_metrics {
     double tokens_per_s, model_flops,
         mfu;              /* mfu: share of the measured matrix-product rate; NaN: not measured */
     int64_t memory_bytes; /* device pool */
+    double aux_loss;      /* the balance loss, before its weight */
+    lt_expert_use use;    /* 0 layers without experts: then neither is written */
 } lt_step_metrics;
 
 typedef struct lt_metrics lt_metrics;

@@ -43,6 +43,7 @@ typedef struct trainer {
     lt_schedule schedule;
     lt_progress progress;
     int64_t n_micro, global_batch;
+    float balance;          /* weight of the experts' balance loss in a micro-batch */
     double matmul_rate;     /* FLOP/s measured at the start; NaN: not measured */
     const lt_batch **batch; /* [n_micro] */
     lt_batch_view *view;    /* [n_micro] */
@@ -207,6 +208,8 @@ static lt_status open_run(trainer *t, lt_forecast *ahead)
     LT_TRY(lt_profile_open(t->cfg, 0, t->engine->device, t->log, &t->profile));
     o.watch = lt_profile_watch(t->profile);
     t->n_micro = t->cfg->training.gradient_accumulation_steps;
+    t->balance = lt_balance_weight(t->cfg->features.loss_cfg.router_aux_loss_coef,
+                                   &t->engine->model->config.text.moe, t->n_micro);
     t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
     LT_TRY(take_tables(t));
     LT_TRY(open_data(t));
@@ -287,6 +290,7 @@ static lt_status fetch(trainer *t)
         LT_TRY(want_kappa(t, i, t->batch[i]->n_targets));
         lt_loss_weights(loss_type(t->cfg), t->batch, t->n_micro, &counts, i, t->kappa[i]);
         t->view[i] = lt_feed_view(t->batch[i], t->kappa[i]);
+        t->view[i].value[LT_BATCH_BALANCE].data = &t->balance;
     }
     return LT_OK;
 }
@@ -323,6 +327,7 @@ static lt_status log_step(trainer *t, const lt_step_metrics *s)
                                .lr = s->lr,
                                .global_batch = t->global_batch,
                                .loss = s->loss,
+                               .aux_loss = t->balance > 0.0F ? s->aux_loss : 0.0,
                                .grad_norm = s->grad_norm};
     t->elapsed_s = 0.0;
     t->unlogged = 0;
@@ -422,6 +427,8 @@ static lt_status end_step(trainer *t)
     const double now = lt_clock_now();
     s.loss = r.loss;
     s.grad_norm = r.grad_norm;
+    s.aux_loss = r.balance;
+    s.use = r.use;
     s.step_s = now - fmax(p->begin_s, t->ended_s);
     t->ended_s = now;
     t->elapsed_s += s.step_s;

@@ -2,6 +2,8 @@
 // Reading and saving parameters, piece by piece, in bounded memory.
 #include "train/weights.h"
 
+#include "train/expert_items.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,25 +13,26 @@ enum { PIECE = 1 << 22, PART = 1 << 16, MAX_LISTED = 5 };
 
 /* ---- reading ---- */
 
-// The tensor of a parameter: under its name, or under one of its other names.
-static lt_status find_tensor(lt_engine *e, const lt_param *p, const lt_st_tensor **out)
+// The weight of a parameter: under its name, or under one of its other names.
+static lt_status find_weight(lt_engine *e, lt_arena *arena, const lt_param *p, lt_hf_weight *out)
 {
     lt_hf *hf = e->run->weights;
     const char *name = p->name;
     for (int32_t i = 0; !lt_hf_find(hf, name) && i < p->n_aliases; i++)
         name = p->aliases[i];
     if (!lt_hf_find(hf, name))
-        name = p->name; // for the message
+        name = p->name; // for the message, and for experts one by one
     for (int32_t i = 0; i < p->n_aliases; i++)
         lt_hf_mark_used(hf, p->aliases[i]);
-    return lt_hf_need(hf, name, p->rank, p->dim, out);
+    return lt_hf_find_weight(hf, arena, name, p->rank, p->dim,
+                             lt_model_experts_transposed(&e->model->config), out);
 }
 
 // A piece of values on the host, made or looked at by all threads.
 typedef struct piece {
     float *values;
     int64_t first, n;
-    const lt_st_tensor *tensor; // to be read; NULL: drawn
+    const lt_hf_weight *weight; // to be read; NULL: drawn
     const lt_param *param;
     uint64_t seed;
 } piece;
@@ -39,8 +42,8 @@ static lt_status fill_part(void *ctx, int64_t i, int thread)
     (void)thread;
     const piece *p = ctx;
     const int64_t from = i * PART, n = lt_min_i64(PART, p->n - from);
-    if (p->tensor)
-        return lt_st_read(p->tensor, p->first + from, n, LT_F32, p->values + from);
+    if (p->weight)
+        return lt_hf_weight_read(p->weight, p->first + from, n, LT_F32, p->values + from);
     lt_model_init_values(p->param, p->seed, p->first + from, n, p->values + from);
     return LT_OK;
 }
@@ -84,18 +87,43 @@ static lt_status list_unused(lt_engine *e)
     return st;
 }
 
+// Where a shape says nothing, who looks after the file should know what was taken.
+static void note_orientation(const lt_engine *e, const lt_param *p, const lt_hf_weight *w)
+{
+    if (w->by_family)
+        LT_NOTE(e->log, "weights",
+                "%s fits two layouts of expert matrices; it is read as %s, which is how %s models "
+                "are published",
+                p->name, w->form == LT_HF_TRANSPOSED ? "[experts, in, out]" : "[experts, out, in]",
+                e->model->config.model_type);
+}
+
+static lt_status load_all(lt_engine *e, lt_arena *arena, float *values)
+{
+    bool noted = false;
+    for (int32_t i = 0; i < e->model->n_params; i++) {
+        lt_hf_weight w;
+        const piece p = {.values = values, .param = &e->model->params[i], .weight = &w};
+        LT_TRY(find_weight(e, arena, p.param, &w));
+        if (!noted)
+            note_orientation(e, p.param, &w);
+        noted = noted || w.by_family;
+        if (lt_exec_has(e->exec, i, LT_STATE_VALUE))
+            LT_TRY(fill(e, LT_STATE_VALUE, p));
+    }
+    return LT_OK;
+}
+
 lt_status lt_weights_load(lt_engine *e)
 {
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of a weight"));
-    lt_status st = LT_OK;
-    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++) {
-        piece p = {.values = memory, .param = &e->model->params[i]};
-        st = find_tensor(e, p.param, &p.tensor);
-        if (st == LT_OK && lt_exec_has(e->exec, i, LT_STATE_VALUE))
-            st = fill(e, LT_STATE_VALUE, p);
-    }
+    lt_arena *arena = NULL;
+    LT_TRY(lt_arena_create(&arena, "weights"));
+    lt_status st = lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of a weight");
+    if (st == LT_OK)
+        st = load_all(e, arena, memory);
     lt_mem_free(memory);
+    lt_arena_destroy(arena);
     return st == LT_OK ? list_unused(e) : st;
 }
 
@@ -150,9 +178,10 @@ lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
             if (st == LT_ERR_NOT_FOUND && state_rows[k].optimizer)
                 lt_error_note("the checkpoint was saved without the optimizer's state; "
                               "training.no_load_optim=true goes on from it with fresh moments");
+            const lt_hf_weight w = {.form = LT_HF_AS_IS, .n_parts = 1, .parts = &t};
             if (st == LT_OK)
-                st =
-                    fill(e, state_rows[k].part, (piece){.values = memory, .param = p, .tensor = t});
+                st = fill(e, state_rows[k].part,
+                          (piece){.values = memory, .param = p, .weight = &w});
         }
     }
     lt_mem_free(memory);
@@ -323,6 +352,7 @@ static lt_status cut_edits(lt_engine *e, lt_arena *arena, lt_vec *edits)
 
 typedef struct save_lists {
     lt_vec items, state, meta, edits;
+    lt_expert_matrix matrix;
 } save_lists;
 
 static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena *arena,
@@ -331,7 +361,10 @@ static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena 
     for (int32_t i = 0; i < e->model->n_params; i++) {
         lt_hf_item item;
         LT_TRY(weight_item(e, arena, i, &item));
-        LT_TRY(lt_vec_push(&l->items, &item));
+        if (e->model->params[i].rank == 3 && lt_hf_is_experts(item.name))
+            LT_TRY(lt_expert_items(e, arena, i, &item, &l->matrix, &l->items));
+        else
+            LT_TRY(lt_vec_push(&l->items, &item));
     }
     LT_TRY(state_items(e, arena, &l->state));
     LT_TRY(number_text(arena, "consumed_train_samples", progress->consumed, &l->meta));
@@ -365,8 +398,11 @@ static lt_status save(lt_engine *e, const lt_progress *progress, lt_arena *arena
 lt_status lt_weights_save(lt_engine *e, const lt_progress *progress)
 {
     lt_arena *arena = NULL;
-    save_lists l = {LT_VEC_OF(lt_hf_item), LT_VEC_OF(lt_st_item), LT_VEC_OF(lt_st_pair),
-                    LT_VEC_OF(lt_hf_edit)};
+    save_lists l = {LT_VEC_OF(lt_hf_item),
+                    LT_VEC_OF(lt_st_item),
+                    LT_VEC_OF(lt_st_pair),
+                    LT_VEC_OF(lt_hf_edit),
+                    {0}};
     lt_status st = lt_arena_create(&arena, "lists of a save");
     if (st == LT_OK)
         st = save(e, progress, arena, &l);

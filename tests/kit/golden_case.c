@@ -7,30 +7,32 @@
 #include <stdio.h>
 #include <string.h>
 
+static lt_status reset_param(golden_model *g, lt_arena *arena, const lt_param *p)
+{
+    lt_hf_weight w;
+    LT_TRY(lt_hf_find_weight(g->weights, arena, p->name, p->rank, p->dim,
+                             lt_model_experts_transposed(&g->model->config), &w));
+    void *memory = NULL;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(float), "a weight"));
+    lt_status st = lt_hf_weight_read(&w, 0, p->n_elems, LT_F32, memory);
+    if (st == LT_OK)
+        st = lt_exec_write(g->exec, p->id, LT_STATE_VALUE, 0, p->n_elems, LT_F32, memory);
+    memset(memory, 0, (size_t)p->n_elems * sizeof(float));
+    for (int part = LT_STATE_M; st == LT_OK && part <= LT_STATE_V; part++)
+        if (lt_exec_has(g->exec, p->id, (lt_state_part)part))
+            st = lt_exec_write(g->exec, p->id, (lt_state_part)part, 0, p->n_elems, LT_F32, memory);
+    lt_mem_free(memory);
+    return st;
+}
+
 lt_status golden_reset(golden_model *g)
 {
-    for (int32_t i = 0; i < g->model->n_params; i++) {
-        const lt_param *p = &g->model->params[i];
-        const lt_st_tensor *t = lt_st_find(g->weights, p->name);
-        if (!t)
-            return LT_FAIL(LT_ERR_FORMAT, "%s: tensor %s is missing", lt_st_path(g->weights),
-                           p->name);
-        if (lt_st_elems(t) != p->n_elems)
-            return LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s is %s", lt_st_path(g->weights), p->name,
-                           lt_st_shape_text(t).s);
-        void *memory = NULL;
-        LT_TRY(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(float), "a weight"));
-        lt_status st = lt_st_read(t, 0, p->n_elems, LT_F32, memory);
-        if (st == LT_OK)
-            st = lt_exec_write(g->exec, i, LT_STATE_VALUE, 0, p->n_elems, LT_F32, memory);
-        memset(memory, 0, (size_t)p->n_elems * sizeof(float));
-        for (int part = LT_STATE_M; st == LT_OK && part <= LT_STATE_V; part++)
-            if (lt_exec_has(g->exec, i, (lt_state_part)part))
-                st = lt_exec_write(g->exec, i, (lt_state_part)part, 0, p->n_elems, LT_F32, memory);
-        lt_mem_free(memory);
-        LT_TRY(st);
-    }
-    return LT_OK;
+    lt_arena *arena = NULL;
+    lt_status st = lt_arena_create(&arena, "golden weights");
+    for (int32_t i = 0; st == LT_OK && i < g->model->n_params; i++)
+        st = reset_param(g, arena, &g->model->params[i]);
+    lt_arena_destroy(arena);
+    return st;
 }
 
 static lt_status open_exec(const golden_opts *o, golden_model *g)
@@ -59,14 +61,12 @@ static lt_status open_exec(const golden_opts *o, golden_model *g)
 
 lt_status golden_open(const char *dir, const golden_opts *opts, golden_model *g)
 {
-    char path[1200];
     *g = (golden_model){0};
     (void)snprintf(g->dir, sizeof g->dir, "%s", dir);
-    (void)snprintf(path, sizeof path, "%s/model.safetensors", dir);
     lt_model_config config;
     LT_TRY(lt_model_config_load(dir, NULL, &config));
-    LT_TRY(lt_st_open(path, &g->weights));
-    const bool no_head = lt_st_find(g->weights, lt_model_head_name(&config)) == NULL;
+    LT_TRY(lt_hf_open(dir, NULL, &g->weights));
+    const bool no_head = lt_hf_find(g->weights, lt_model_head_name(&config)) == NULL;
     LT_TRY(lt_model_create(&config, no_head ? LT_HEAD_TIED : LT_HEAD_AS_CONFIG, &g->model));
     g->ranks = opts->ranks;
     static const char *const layers[] = {"model.language_model.layers.{*}",
@@ -81,7 +81,7 @@ void golden_close(golden_model *g)
     lt_exec_destroy(g->exec);
     lt_units_destroy(g->units);
     lt_model_destroy(g->model);
-    lt_st_close(g->weights);
+    lt_hf_close(g->weights);
 }
 
 // One row of the case, cut at its mask, with the media whose placeholders it holds.
@@ -273,6 +273,8 @@ lt_status golden_case_open(const golden_model *g, const char *path, golden_case 
     const char *base = strrchr(path, '/');
     (void)snprintf(c->name, sizeof c->name, "%s", base ? base + 1 : path);
     LT_TRY(lt_st_open(path, &c->file));
+    if (lt_st_find(c->file, "out.aux_loss"))
+        c->balance = (float)g->model->config.text.moe.aux_coef;
     LT_TRY(lt_arena_create(&c->arena, "golden case"));
     const lt_st_tensor *ids = lt_st_find(c->file, "in.input_ids");
     if (!ids || ids->rank != 2)

@@ -3,7 +3,7 @@
 #ifndef LT_TESTS_GOLDEN_CASE_H
 #define LT_TESTS_GOLDEN_CASE_H
 
-#include "ckpt/safetensors.h"
+#include "ckpt/hf_experts.h"
 #include "data/collate.h"
 #include "exec/exec.h"
 #include "model/model.h"
@@ -14,7 +14,7 @@ typedef struct golden_model {
     lt_model *model;
     lt_units *units;
     lt_exec *exec;
-    lt_st *weights;
+    lt_hf *weights;
     const lt_ranks *ranks;
 } golden_model;
 
@@ -48,6 +48,7 @@ typedef struct golden_case {
     bool idle;            /* its row is another rank's */
     bool positions_equal; /* lathe's positions are the file's */
     float *kappa;         /* raw loss: 1 / targets of all ranks */
+    float balance;        /* router_aux_loss_coef where the file has an aux_loss, else 0 */
 } golden_case;
 
 lt_status golden_case_open(const golden_model *g, const char *path, golden_case *out);

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Qwen3-VL, dense and with experts. The tower's features replace embedding rows; deepstack's join
+// the first layers.
+#include "model/qwen_decoder.h"
+#include "model/attention.h"
+#include "model/mlp.h"
+#include "model/moe.h"
+#include "model/vision.h"
+#include "op/add.h"
+#include "op/embedding.h"
+#include "op/linear.h"
+#include "op/linear_cross_entropy.h"
+#include "op/rms_norm.h"
+#include "op/rope.h"
+#include "op/rows.h"
+
+#define COUNT(a) ((int32_t)(sizeof(a) / sizeof((a)[0])))
+#define TEXT "model.language_model"
+
+// ---- what the blocks compute ----
+
+static lt_status build_rope(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
+{
+    (void)in;
+    const lt_text_config *c = config;
+    const int32_t *s = c->mrope_section;
+    out[0] = lt_rope_table(b, lt_batch_of(b, LT_BATCH_POSITIONS),
+                           (lt_rope_table_attr){.theta = c->rope_theta,
+                                                .width = (int32_t)c->head_dim,
+                                                .section = {s[0], s[1], s[2]},
+                                                .interleaved = c->mrope_interleaved});
+    return lt_builder_status(b);
+}
+
+static lt_status build_embed(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
+{
+    (void)config;
+    lt_val x = lt_embedding(b, lt_batch_of(b, LT_BATCH_IDS), lt_param_of(b, "weight"));
+    out[0] = lt_scatter_rows(b, x, in[0], lt_batch_of(b, LT_BATCH_VIS_ROWS));
+    return lt_builder_status(b);
+}
+
+// What a decoder layer may have besides attention and an MLP.
+enum {
+    SPARSE = 1, // routed experts instead of the MLP: one output more, the table of their use
+    LATER = 2,  // sparse, and not the first that is: one input more, the table so far
+    DEEP = 4,   // deepstack: one input more, features that join the visual rows
+    N_LAYER_KINDS = 8
+};
+
+// in: x, the rotary table, features where DEEP, the table of experts where LATER
+static lt_status layer(lt_builder *b, const lt_text_config *c, const lt_val *in, lt_val *out,
+                       int has)
+{
+    lt_val x = in[0], table = in[1];
+    lt_val norm1 = lt_param_of(b, "input_layernorm.weight");
+    lt_val norm2 = lt_param_of(b, "post_attention_layernorm.weight");
+    lt_val h = lt_rms_norm(b, x, norm1, c->eps);
+    lt_val a = lt_decoder_attention(b, h, table, c);
+    h = lt_add_rms_norm(b, &x, a, norm2, c->eps); // x += a; h = norm(x)
+    if (has & SPARSE) {
+        out[1] = has & LATER ? in[has & DEEP ? 3 : 2] : LT_NONE;
+        h = lt_moe_mlp(b, h, "mlp", c, &out[1]);
+    } else {
+        h = lt_swiglu_mlp(b, h, "mlp");
+    }
+    out[0] = lt_add(b, x, h);
+    if (has & DEEP)
+        out[0] = lt_scatter_add_rows(b, out[0], in[2], lt_batch_of(b, LT_BATCH_VIS_ROWS));
+    return lt_builder_status(b);
+}
+
+#define LAYER(name, has)                                                                           \
+    static lt_status name(lt_builder *b, const void *config, const lt_val *in, lt_val *out)        \
+    {                                                                                              \
+        return layer(b, config, in, out, (has));                                                   \
+    }
+LAYER(build_dense, 0)
+LAYER(build_dense_deep, DEEP)
+LAYER(build_first_sparse, SPARSE)
+LAYER(build_first_sparse_deep, SPARSE | DEEP)
+LAYER(build_sparse, SPARSE | LATER)
+LAYER(build_sparse_deep, SPARSE | LATER | DEEP)
+#undef LAYER
+
+static lt_status build_norm(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
+{
+    const lt_text_config *c = config;
+    out[0] = lt_rms_norm(b, in[0], lt_param_of(b, "weight"), c->eps);
+    return lt_builder_status(b);
+}
+
+// Only rows that carry loss reach the head.
+static lt_status build_loss(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
+{
+    const lt_text_config *c = config;
+    lt_val h = lt_gather_rows(b, in[0], lt_batch_of(b, LT_BATCH_TARGET_ROWS));
+    out[0] =
+        lt_linear_cross_entropy(b, h, lt_param_of(b, "weight"), lt_batch_of(b, LT_BATCH_TARGETS),
+                                lt_batch_of(b, LT_BATCH_KAPPA), c->loss_rows);
+    return lt_builder_status(b);
+}
+
+static lt_status build_logits(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
+{
+    (void)config;
+    lt_val h = lt_gather_rows(b, in[0], lt_batch_of(b, LT_BATCH_TARGET_ROWS));
+    out[0] = lt_name(b, lt_linear_of(b, h, lt_param_of(b, "weight"), LT_NONE), "logits");
+    return lt_builder_status(b);
+}
+
+// ---- their parameters ----
+
+static const struct layer_kind {
+    const char *name;
+    lt_status (*build)(lt_builder *b, const void *config, const lt_val *in, lt_val *out);
+} layer_kinds[N_LAYER_KINDS] = {
+    [0] = {"decoder_layer", build_dense},
+    [DEEP] = {"decoder_layer_deepstack", build_dense_deep},
+    [SPARSE] = {"first_sparse_layer", build_first_sparse},
+    [SPARSE | DEEP] = {"first_sparse_layer_deepstack", build_first_sparse_deep},
+    [SPARSE | LATER] = {"sparse_layer", build_sparse},
+    [SPARSE | LATER | DEEP] = {"sparse_layer_deepstack", build_sparse_deep},
+};
+
+// A model under construction: kinds of layers are made when they are first met.
+typedef struct decoder {
+    lt_assembly *a;
+    const lt_text_config *c;
+    const lt_block_kind *rope, *embed, *norm, *loss, *logits, *layer[N_LAYER_KINDS];
+} decoder;
+
+static const lt_block_kind *layer_kind(decoder *d, int has)
+{
+    const lt_text_config *c = d->c;
+    const lt_param_spec dense[] = {
+        LT_ATTENTION_PARAMS(c),
+        LT_SWIGLU_PARAMS(c->hidden, c->intermediate),
+        LT_SCALE("input_layernorm.weight", c->hidden),
+        LT_SCALE("post_attention_layernorm.weight", c->hidden),
+    };
+    const lt_param_spec sparse[] = {
+        LT_ATTENTION_PARAMS(c),
+        LT_MOE_PARAMS(c),
+        LT_SCALE("input_layernorm.weight", c->hidden),
+        LT_SCALE("post_attention_layernorm.weight", c->hidden),
+    };
+    const bool moe = has & SPARSE;
+    const lt_block_kind kind = {layer_kinds[has].name,
+                                moe ? COUNT(sparse) : COUNT(dense),
+                                2 + ((has & DEEP) != 0) + ((has & LATER) != 0),
+                                moe ? 2 : 1,
+                                moe ? sparse : dense,
+                                c,
+                                layer_kinds[has].build};
+    const lt_kind_cost cost = {.part = LT_PART_TEXT,
+                               .rows = LT_EXT_TOKENS,
+                               .attention_width = c->heads * c->head_dim,
+                               .causal = true,
+                               .experts = moe ? c->moe.experts : 0,
+                               .picked = moe ? c->moe.experts_per_token : 0};
+    if (!d->layer[has])
+        d->layer[has] = lt_assemble_kind(d->a, &kind, &cost);
+    return d->layer[has];
+}
+
+static void make_kinds(decoder *d)
+{
+    const lt_text_config *c = d->c;
+    const lt_param_spec table[] = {LT_MATRIX("weight", c->vocab, c->hidden)},
+                        scale[] = {LT_SCALE("weight", c->hidden)};
+    const lt_kind_cost free_of_products = {.part = LT_PART_NONE},
+                       head = {.part = LT_PART_HEAD, .rows = LT_EXT_TOKENS};
+    const lt_block_kind rope = {"rope", 0, 0, 1, NULL, c, build_rope};
+    const lt_block_kind embed = {"embedding", 1, 1, 1, table, c, build_embed};
+    const lt_block_kind norm = {"final_norm", 1, 1, 1, scale, c, build_norm};
+    const lt_block_kind loss = {"loss", 1, 1, 1, table, c, build_loss};
+    const lt_block_kind logits = {"logits", 1, 1, 1, table, c, build_logits};
+    d->rope = lt_assemble_kind(d->a, &rope, &free_of_products);
+    d->embed = lt_assemble_kind(d->a, &embed, &free_of_products);
+    d->norm = lt_assemble_kind(d->a, &norm, &free_of_products);
+    d->loss = lt_assemble_kind(d->a, &loss, &head);
+    d->logits = lt_assemble_kind(d->a, &logits, &head);
+}
+
+static void add_params(decoder *d)
+{
+    lt_assembly *a = d->a;
+    const double std = d->c->initializer_range;
+    lt_assemble_params(a, TEXT ".embed_tokens", d->embed, std);
+    for (int i = 0; i < (int)d->c->layers; i++)
+        lt_assemble_params(a, lt_path_of(TEXT ".layers.%d", i).s,
+                           layer_kind(d, lt_moe_is_sparse(d->c, i) ? SPARSE : 0), std);
+    lt_assemble_params(a, TEXT ".norm", d->norm, std);
+    if (a->model->tied)
+        lt_assemble_alias(a, TEXT ".embed_tokens.weight", "lm_head.weight");
+    else
+        lt_assemble_params(a, "lm_head", d->loss, std);
+}
+
+// ---- the model ----
+
+static lt_edge add_block(lt_assembly *a, const char *name, const lt_block_kind *kind,
+                         const lt_edge *inputs)
+{
+    return lt_assemble_block(a, name, name, kind, inputs, LT_BLOCK_BODY);
+}
+
+// The layers; stats: the table of experts behind the last sparse one, block -1 when none is.
+static lt_edge add_layers(decoder *d, const lt_tower *tower, lt_edge *stats)
+{
+    lt_assembly *a = d->a;
+    const lt_edge table = add_block(a, TEXT ".rotary_emb", d->rope, NULL);
+    lt_edge x = add_block(a, TEXT ".embed_tokens", d->embed, &tower->merged);
+    for (int i = 0; i < (int)d->c->layers; i++) {
+        int has = i < tower->n_deepstack ? DEEP : 0, n = 2;
+        if (lt_moe_is_sparse(d->c, i))
+            has |= stats->block >= 0 ? SPARSE | LATER : SPARSE;
+        lt_edge inputs[4] = {x, table};
+        if (has & DEEP)
+            inputs[n++] = tower->deepstack[i];
+        if (has & LATER)
+            inputs[n++] = *stats;
+        x = add_block(a, lt_path_of(TEXT ".layers.%d", i).s, layer_kind(d, has), inputs);
+        if (has & SPARSE)
+            *stats = (lt_edge){.block = x.block, .output = 1};
+    }
+    return add_block(a, TEXT ".norm", d->norm, &x);
+}
+
+void lt_qwen_vl_build(lt_assembly *a)
+{
+    lt_model *m = a->model;
+    const lt_text_config *c = &m->config.text;
+    decoder d = {.a = a, .c = c};
+    lt_edge stats = {.block = -1};
+    const lt_tower tower = lt_assemble_tower(a, &m->config.vision, "model.visual",
+                                             (int32_t)lt_min_i64(c->layers, LT_MAX_DEEPSTACK));
+    make_kinds(&d);
+    add_params(&d);
+    const lt_edge h = add_layers(&d, &tower, &stats);
+    if (stats.block >= 0)
+        m->balance_block = lt_assemble_block(a, TEXT ".router_balance", TEXT ".router_balance",
+                                             lt_moe_balance_kind(a, c), &stats, LT_BLOCK_LOSS)
+                               .block;
+    m->loss_block = lt_assemble_block(a, "lm_head", "lm_head", d.loss, &h, LT_BLOCK_LOSS).block;
+    m->logits_block =
+        lt_assemble_block(a, "lm_head.logits", "lm_head", d.logits, &h, LT_BLOCK_LOGITS).block;
+    m->embed_param = lt_assemble_find(a, TEXT ".embed_tokens.weight");
+    m->head_param = lt_assemble_find(a, "lm_head.weight");
+}
