@@ -71,32 +71,44 @@ static lt_status find_per_expert(lt_hf *hf, lt_arena *arena, const char *name,
     return LT_OK;
 }
 
-// Which way gate_up_proj of the layer lies: it has 2I = `two_i` and H rows or columns.
-static bool is_transposed(const lt_st_tensor *gate_up, int64_t two_i, int64_t h, bool family,
-                          bool *by_family)
+static bool has_dims(const lt_st_tensor *t, int64_t rows, int64_t cols)
 {
-    *by_family = two_i == h;
-    if (two_i == h)
-        return family;
-    return gate_up && gate_up->rank == 3 && gate_up->dim[1] == h && gate_up->dim[2] == two_i;
+    return t && t->rank == 3 && t->dim[1] == rows && t->dim[2] == cols;
+}
+
+// Which way the two matrices of a layer lie. With 2I = H gate_up_proj fits both ways, but then
+// down_proj, of I = H / 2, does not.
+static bool is_transposed(const lt_st_tensor *gate_up, const lt_st_tensor *down, int64_t two_i,
+                          int64_t h, bool family, bool *by_family)
+{
+    const bool square = two_i == h;
+    *by_family = false;
+    if (!square)
+        return has_dims(gate_up, h, two_i);
+    if (has_dims(down, h, two_i / 2) || has_dims(down, two_i / 2, h))
+        return has_dims(down, two_i / 2, h);
+    *by_family = true;
+    return family;
 }
 
 static lt_status find_experts(lt_hf *hf, lt_arena *arena, const char *name, bool transposed,
                               lt_hf_weight *out)
 {
     const struct fused *f = fused_of(name);
-    char text[NAME_MAX_BYTES];
-    if (!name_of(text, name, f, "", 0, f->parts[0]))
+    char text[NAME_MAX_BYTES], pair[N_FUSED][NAME_MAX_BYTES];
+    bool fits = name_of(text, name, f, "", 0, f->parts[0]);
+    for (int i = 0; i < N_FUSED; i++)
+        fits = fits && name_of(pair[i], name, f, fused_names[i].suffix, -1, NULL);
+    if (!fits)
         return LT_FAIL(LT_ERR_FORMAT, "the name %s is too long for a tensor of experts", name);
     if (!lt_hf_find(hf, name) && lt_hf_find(hf, text))
         return find_per_expert(hf, arena, name, f, out);
-    if (!name_of(text, name, f, fused_names[0].suffix, -1, NULL))
-        return LT_FAIL(LT_ERR_FORMAT, "the name %s is too long for a tensor of experts", name);
     const bool is_down = f != &fused_names[0];
     const int64_t two_i = is_down ? 2 * out->dim[2] : out->dim[1],
                   h = is_down ? out->dim[1] : out->dim[2];
     int64_t dim[3] = {out->dim[0], out->dim[1], out->dim[2]};
-    if (is_transposed(lt_hf_find(hf, text), two_i, h, transposed, &out->by_family)) {
+    if (is_transposed(lt_hf_find(hf, pair[0]), lt_hf_find(hf, pair[1]), two_i, h, transposed,
+                      &out->by_family)) {
         out->form = LT_HF_TRANSPOSED;
         dim[1] = out->dim[2];
         dim[2] = out->dim[1];

@@ -30,8 +30,8 @@ bool lt_hf_is_experts(const char *name);
 
 /**
  * Find a weight, check its shape, and mark its tensors as used. Of the two matrices of a layer
- * gate_up_proj decides the orientation of both; where its shape fits two ([E, 2I, H] with 2I = H),
- * `transposed` does, which the family says.
+ * gate_up_proj decides the orientation of both; where it fits two ways (2I = H) down_proj does, and
+ * where that is missing `transposed`, which the family says.
  *
  * source   spec/models.md 3.2
  * out      parts live in the arena

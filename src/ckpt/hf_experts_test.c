@@ -101,7 +101,7 @@ static void check(void *state, lt_hf *hf, const shape *s, bool family, lt_hf_for
                                     down ? PATH ".experts.down_proj" : PATH ".experts.gate_up_proj",
                                     3, dim, family, &w));
         assert_int_equal(w.form, form);
-        assert_int_equal(w.by_family, form != LT_HF_PER_EXPERT && 2 * s->i == s->h);
+        assert_false(w.by_family);
         for (int64_t step = 1; step <= n; step = step * 3 + 4) {
             memset(got, 0xff, sizeof got);
             for (int64_t at = 0; at < n; at += step)
@@ -129,15 +129,37 @@ static void every_layout_gives_the_same_numbers(void **state)
     }
 }
 
-// BR-64: with 2I = H nothing but the family can tell.
-static void of_square_matrices_the_family_decides(void **state)
+// BR-64: with 2I = H gate_up_proj itself cannot tell, whatever the family says; down_proj can.
+static void of_square_matrices_the_other_one_decides(void **state)
 {
     const shape s = {6, 3};
     for (int form = LT_HF_AS_IS; form <= LT_HF_PER_EXPERT; form++) {
-        lt_hf *hf = make(*state, &s, (lt_hf_form)form);
-        check(*state, hf, &s, form == LT_HF_TRANSPOSED, (lt_hf_form)form);
-        lt_hf_close(hf);
+        for (int family = 0; family < 2; family++) {
+            lt_hf *hf = make(*state, &s, (lt_hf_form)form);
+            check(*state, hf, &s, family, (lt_hf_form)form);
+            lt_hf_close(hf);
+        }
     }
+}
+
+static void where_no_shape_tells_the_family_decides(void **state)
+{
+    const shape s = {6, 3};
+    const int64_t dim[3] = {EXPERTS, 6, 6};
+    lt_vec items = LT_VEC_OF(lt_st_item);
+    push_fused(*state, &items, &s, false, true);
+    const char *dir = lt_test_dir(*state);
+    assert_ok(lt_st_write(lt_test_path(*state, dir, LT_HF_SINGLE), items.data, items.n, NULL, 0));
+    lt_vec_deinit(&items);
+    lt_hf *hf = NULL;
+    assert_ok(lt_hf_open(dir, NULL, &hf));
+    for (int family = 0; family < 2; family++) {
+        lt_hf_weight w;
+        assert_ok(lt_hf_find_weight(hf, *state, PATH ".experts.gate_up_proj", 3, dim, family, &w));
+        assert_true(w.by_family);
+        assert_int_equal(w.form, family ? LT_HF_TRANSPOSED : LT_HF_AS_IS);
+    }
+    lt_hf_close(hf);
 }
 
 static void a_missing_or_misshapen_expert_is_named(void **state)
@@ -158,5 +180,6 @@ static void a_missing_or_misshapen_expert_is_named(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(every_layout_gives_the_same_numbers),
-             LT_TEST(of_square_matrices_the_family_decides),
+             LT_TEST(of_square_matrices_the_other_one_decides),
+             LT_TEST(where_no_shape_tells_the_family_decides),
              LT_TEST(a_missing_or_misshapen_expert_is_named))
