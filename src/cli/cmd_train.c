@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe train: train as a configuration says.
 #include "cli/with_config.h"
+#include "comm/local.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -131,9 +132,21 @@ static lt_status train(const lt_config *cfg, void *options, const lt_log *log)
     return done.stopped ? stopped(cfg, &done) : LT_OK;
 }
 
+typedef struct options {
+    int64_t ranks;
+} options;
+
+static const lt_arg args[] = {
+    {"--ranks", 'n', LT_ARG_INT, offsetof(options, ranks), "N",
+     "ranks, as threads that share this machine's CPU; section parallel says how they divide the "
+     "work",
+     1, LT_MAX_LOCAL_RANKS},
+};
+
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
-    return lt_cli_with_config(self, argc, argv, NULL, LT_USE_TRAIN, train);
+    options o = {.ranks = 1};
+    return lt_cli_with_ranks(self, argc, argv, &o, &o.ranks, LT_USE_TRAIN, train);
 }
 
 const lt_command lt_command_train = {
@@ -143,6 +156,8 @@ const lt_command lt_command_train = {
     .min_positional = 1,
     .max_positional = 1,
     .overrides = true,
+    .options = args,
+    .n_options = sizeof args / sizeof *args,
     .details = "Log lines go to standard output; notes and, on a terminal, a progress bar to "
                "standard error.\n"
                "Ctrl-C finishes the step, saves and stops; a second one ends at once. "

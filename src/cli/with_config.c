@@ -2,10 +2,11 @@
 // From a command line to a checked configuration, and on to the command's work.
 #include "cli/with_config.h"
 
-static lt_status load(const lt_args *rest, lt_config_use use, const lt_log *log, lt_config **cfg)
+static lt_status load(const lt_args *rest, int64_t ranks, lt_config_use use, const lt_log *log,
+                      lt_config **cfg)
 {
     const lt_config_opts opts = {
-        .overrides = rest->overrides.items, .n_overrides = rest->overrides.n, .world_size = 1};
+        .overrides = rest->overrides.items, .n_overrides = rest->overrides.n, .world_size = ranks};
     lt_config *loaded = NULL;
     LT_TRY(lt_config_load(rest->positional.items[0], &opts, log, &loaded));
     const lt_status st = lt_config_refuse(loaded, use, log);
@@ -17,8 +18,8 @@ static lt_status load(const lt_args *rest, lt_config_use use, const lt_log *log,
     return LT_OK;
 }
 
-lt_status lt_cli_with_config(const lt_command *command, int argc, char **argv, void *options,
-                             lt_config_use use, lt_cli_body body)
+lt_status lt_cli_with_ranks(const lt_command *command, int argc, char **argv, void *options,
+                            const int64_t *ranks, lt_config_use use, lt_cli_body body)
 {
     const lt_log log = lt_cli_log();
     lt_args rest = {0};
@@ -27,10 +28,16 @@ lt_status lt_cli_with_config(const lt_command *command, int argc, char **argv, v
     LT_TRY(lt_arena_create(&arena, "command line"));
     lt_status st = lt_args_parse(command, arena, argc, argv, options, &rest);
     if (st == LT_OK)
-        st = load(&rest, use, &log, &cfg);
+        st = load(&rest, ranks ? *ranks : 1, use, &log, &cfg);
     if (st == LT_OK)
         st = body(cfg, options, &log);
     lt_config_destroy(cfg);
     lt_arena_destroy(arena);
     return st;
+}
+
+lt_status lt_cli_with_config(const lt_command *command, int argc, char **argv, void *options,
+                             lt_config_use use, lt_cli_body body)
+{
+    return lt_cli_with_ranks(command, argc, argv, options, NULL, use, body);
 }

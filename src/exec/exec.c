@@ -382,7 +382,13 @@ static lt_status step_result(const lt_exec *e, const unsigned char *slot, int64_
                              const lt_result_places *places, lt_step_result *out)
 {
     *out = own_result(e, slot, n, places);
-    return e->o.ranks ? lt_all_reduce_f64(e->o.ranks->world, &out->loss, 1) : LT_OK;
+    if (!e->o.ranks)
+        return LT_OK;
+    double sums[] = {out->loss, out->balance};
+    LT_TRY(lt_all_reduce_f64(e->o.ranks->world, sums, 2));
+    out->loss = sums[0];
+    out->balance = sums[1] / (double)e->o.ranks->dp_size;
+    return LT_OK;
 }
 
 // Number `i` of a layer's row, summed over micro-batches; the table has the last layer first.

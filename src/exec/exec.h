@@ -91,9 +91,9 @@ double lt_expert_probability(const lt_expert_use *u, int64_t layer, int64_t expe
 typedef struct lt_step_result {
     /* sum over micro-batches, and ranks, of sum kappa_t l_t and of the weighed balance loss */
     double loss;
-    double grad_norm; /* before clipping */
-    double balance;   /* the balance loss itself, mean over the micro-batches; 0 without experts */
-    lt_expert_use use;
+    double grad_norm;  /* before clipping */
+    double balance;    /* the balance loss itself, mean over all micro-batches; 0 without experts */
+    lt_expert_use use; /* of this rank */
 } lt_step_result;
 
 /** Called by AGREE, before anything runs: ranks agree on counts and loss weights. */

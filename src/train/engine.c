@@ -18,10 +18,37 @@ static bool gpu_lacks_experts(const lt_engine *e)
            !lt_op_kernel(&lt_op_grouped_linear, LT_CUDA, LT_FORWARD);
 }
 
+// The threads of the process, shared by its ranks.
+static lt_status open_pool(lt_engine *e)
+{
+    LT_TRY(lt_pool_create(e->cfg ? lt_int(e->cfg->lathe.threads) : 0, &e->pool));
+    if (!e->ranks)
+        return LT_OK;
+    const int each = lt_pool_threads(e->pool) / e->ranks->size;
+    lt_pool_destroy(e->pool);
+    e->pool = NULL;
+    return lt_pool_create(each > 1 ? each : 1, &e->pool);
+}
+
+// Several ranks are on this machine's CPU, and share its memory.
+static lt_status open_shared_cpu(lt_engine *e)
+{
+    if (e->cfg->lathe.device == LT_CFG_DEVICE_CUDA)
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "%s: lathe.device: %d ranks on a GPU are not supported yet; several ranks "
+                       "run on the CPU (lathe.device: cpu)",
+                       lt_config_where(e->cfg, "lathe.device").s, e->ranks->size);
+    LT_TRY(lt_cpu_open(e->pool, &e->device));
+    e->device->memory_bytes /= e->ranks->size;
+    return LT_OK;
+}
+
 static lt_status open_device(lt_engine *e)
 {
     const lt_cfg_lathe *c = e->cfg ? &e->cfg->lathe : NULL;
-    LT_TRY(lt_pool_create(c ? lt_int(c->threads) : 0, &e->pool));
+    LT_TRY(open_pool(e));
+    if (e->ranks)
+        return open_shared_cpu(e);
     const int want = c ? c->device : LT_CFG_DEVICE_AUTO;
     if (want == LT_CFG_DEVICE_CUDA && gpu_lacks_experts(e)) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
@@ -237,7 +264,8 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
     return o;
 }
 
-// A unit for every block, so that an early update has little to wait for.
+// A unit for every block, so that an early update has little to wait for, and shards are gathered
+// block by block.
 static lt_status units_of_blocks(lt_engine *e)
 {
     void *memory = NULL;
@@ -254,7 +282,7 @@ static lt_status create_units(lt_engine *e)
 {
     const lt_texts none = {0};
     const lt_texts *p = e->cfg ? &e->cfg->parallel.fsdp_plan.apply_modules : &none;
-    if (p->n == 0 && lt_engine_updates_early(e))
+    if (p->n == 0 && (e->ranks || lt_engine_updates_early(e)))
         return units_of_blocks(e);
     return lt_units_create(e->model, p->items, p->n, e->log, &e->units);
 }

@@ -15,7 +15,7 @@ typedef enum lt_loss_type {
     LT_LOSS_PER_TOKEN
 } lt_loss_type;
 
-/** Counts behind the weights of a step: its micro-batches on this rank. */
+/** Counts behind the weights of a step: its micro-batches. */
 typedef struct lt_loss_counts {
     int64_t targets; /* tokens that carry loss */
     int64_t labels;  /* unshifted labels > -1: what per_token_loss divides by */
@@ -30,7 +30,7 @@ lt_loss_counts lt_count_losses(const lt_batch *const *batches, int64_t n);
  *   per_token_loss   1 / labels of the step
  * source   spec/models.md 7.2, spec/config-trainer-checkpoint.md 1.6.5; a micro-batch or sample
  *          without targets adds nothing
- * in       n micro-batches of the step; counts summed over ranks
+ * in       n micro-batches of the step, of all ranks; counts summed over ranks
  * out      kappa f32 [batches[i]->n_targets]
  */
 void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n,

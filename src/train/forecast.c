@@ -231,6 +231,8 @@ static lt_status walk_data(walk *w)
     o.micro_batch = w->e->cfg->training.micro_batch_size;
     o.shuffle = w->e->cfg->data.dataloader_param.shuffle;
     o.data_sharding = w->e->cfg->data.dataloader_param.data_sharding;
+    o.dp_size = w->e->ranks ? w->e->ranks->dp_size : 1;
+    o.dp_rank = w->e->ranks ? w->e->ranks->dp_rank : 0;
     o.consumed = w->o->from.cursor;
     if (st == LT_OK)
         st = lt_sampler_create(&o, w->e->log, &sampler);

@@ -123,7 +123,7 @@ static void put_experts(FILE *f, const lt_step_metrics *s)
     put(f, "aux_loss", s->aux_loss);
     for (int64_t l = 0; l < u->layers; l++)
         (void)fprintf(f, "%s%s", l > 0 ? ", " : ", \"aux_loss_layers\": [",
-                      lt_double_text(layer_balance(u, l, (double)s->tokens)).s);
+                      lt_double_text(layer_balance(u, l, (double)s->own_tokens)).s);
     for (int64_t l = 0; l < u->layers; l++) {
         (void)fputs(l > 0 ? "], [" : "], \"expert_load\": [[", f);
         for (int64_t e = 0; e < u->experts; e++)

@@ -3,7 +3,7 @@
 #include "train/trainer.h"
 
 #include "optim/schedule.h"
-#include "train/feed.h"
+#include "train/feeder.h"
 #include "train/judge.h"
 #include "train/log_line.h"
 #include "train/metrics.h"
@@ -11,6 +11,7 @@
 #include "train/rate.h"
 #include "train/source.h"
 #include "train/start.h"
+#include "train/team.h"
 #include "train/watchdog.h"
 #include "train/weights.h"
 
@@ -32,23 +33,20 @@ typedef struct pending {
 typedef struct trainer {
     const lt_config *cfg;
     const lt_train_sinks *sinks;
-    const lt_log *log;
+    const lt_ranks *ranks; /* NULL: one */
+    const lt_log *log;     /* NULL on all ranks but the first, which speaks for them */
     lt_engine *engine;
     lt_source *source, *validation; /* validation: NULL when there is none */
     lt_sampler *sampler;
     lt_loader *loader;
-    lt_metrics *metrics;
+    lt_metrics *metrics; /* NULL on all ranks but the first */
     lt_profile *profile; /* NULL: nothing is recorded */
     lt_watchdog *watchdog;
     lt_schedule schedule;
     lt_progress progress;
     int64_t n_micro, global_batch;
-    float balance;          /* weight of the experts' balance loss in a micro-batch */
-    double matmul_rate;     /* FLOP/s measured at the start; NaN: not measured */
-    const lt_batch **batch; /* [n_micro] */
-    lt_batch_view *view;    /* [n_micro] */
-    float **kappa;          /* [n_micro] */
-    int64_t *kappa_room;
+    double matmul_rate; /* FLOP/s of all ranks measured at the start; NaN: not measured */
+    lt_feeder feeder;
     pending begun[LT_EXEC_AHEAD]; /* by iteration */
     double begin_s, elapsed_s;    /* start of the first step; step time since the last log line */
     double ended_s;               /* when the last step ended */
@@ -70,7 +68,7 @@ static lt_loss_type loss_type(const lt_config *cfg)
 
 static void say(const trainer *t, const lt_buf *text)
 {
-    if (t->sinks->line && text->data)
+    if (lt_is_first(t->ranks) && t->sinks->line && text->data)
         t->sinks->line(t->sinks->ctx, text->data);
 }
 
@@ -108,6 +106,8 @@ static lt_status open_loader(trainer *t)
     o.micro_batch = t->cfg->training.micro_batch_size;
     o.shuffle = d->dataloader_param.shuffle;
     o.data_sharding = d->dataloader_param.data_sharding;
+    o.dp_size = lt_streams(t->ranks);
+    o.dp_rank = t->ranks ? t->ranks->dp_rank : 0;
     o.consumed = t->progress.cursor;
     LT_TRY(lt_sampler_create(&o, t->log, &t->sampler));
     lt_loader_opts l = lt_source_loader(t->source);
@@ -115,8 +115,10 @@ static lt_status open_loader(trainer *t)
     set_threads(t, &l);
     if (t->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP)
         l.n_rows = o.n_samples;
-    l.log = t->log;
-    return lt_loader_create(&l, t->sampler, &t->loader);
+    l.log = t->sinks->log; // what happens to a row is known to its rank alone
+    LT_TRY(lt_loader_create(&l, t->sampler, &t->loader));
+    t->feeder.loader = t->loader;
+    return LT_OK;
 }
 
 static lt_status set_schedule(trainer *t)
@@ -143,21 +145,6 @@ static lt_status set_schedule(trainer *t)
                                 .warmup_ratio = c->lr_warmup_ratio,
                                 .decay_ratio = c->lr_decay_ratio,
                                 .steps = steps};
-    return LT_OK;
-}
-
-static lt_status take_tables(trainer *t)
-{
-    const size_t n = (size_t)t->n_micro;
-    void *memory = NULL;
-    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(lt_batch *), &memory));
-    t->batch = memory;
-    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(lt_batch_view), &memory));
-    t->view = memory;
-    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(float *), &memory));
-    t->kappa = memory;
-    LT_TRY(lt_arena_take(t->engine->arena, n * sizeof(int64_t), &memory));
-    t->kappa_room = memory;
     return LT_OK;
 }
 
@@ -203,17 +190,26 @@ static lt_status say_start(trainer *t, const lt_forecast *ahead)
 
 static lt_status open_run(trainer *t, lt_forecast *ahead)
 {
-    lt_engine_opts o = {.training = true, .weights = true};
+    lt_engine_opts o = {.training = true, .weights = true, .ranks = t->ranks};
     LT_TRY(lt_engine_open(t->cfg, &o, t->log, &t->engine));
-    LT_TRY(lt_profile_open(t->cfg, 0, t->engine->device, t->log, &t->profile));
+    LT_TRY(lt_profile_open(t->cfg, t->ranks ? t->ranks->rank : 0, t->engine->device, t->log,
+                           &t->profile));
     o.watch = lt_profile_watch(t->profile);
     t->n_micro = t->cfg->training.gradient_accumulation_steps;
-    t->balance = lt_balance_weight(t->cfg->features.loss_cfg.router_aux_loss_coef,
-                                   &t->engine->model->config.text.moe, t->n_micro);
-    t->global_batch = t->n_micro * t->cfg->training.micro_batch_size;
-    LT_TRY(take_tables(t));
+    t->global_batch = t->n_micro * t->cfg->training.micro_batch_size * lt_streams(t->ranks);
+    t->feeder =
+        (lt_feeder){.ranks = t->ranks,
+                    .model = t->engine->model,
+                    .log = t->log,
+                    .loss = loss_type(t->cfg),
+                    .balance = lt_balance_weight(t->cfg->features.loss_cfg.router_aux_loss_coef,
+                                                 &t->engine->model->config.text.moe,
+                                                 t->n_micro * lt_streams(t->ranks)),
+                    .n = t->n_micro};
+    LT_TRY(lt_feeder_open(&t->feeder, t->engine->arena));
     LT_TRY(open_data(t));
-    LT_TRY(lt_make_save_folder(t->cfg));
+    if (lt_is_first(t->ranks))
+        LT_TRY(lt_make_save_folder(t->cfg));
     LT_TRY(set_schedule(t));
     LT_TRY(look_ahead(t, ahead));
     LT_TRY(lt_engine_start(t->engine, &o));
@@ -223,9 +219,13 @@ static lt_status open_run(trainer *t, lt_forecast *ahead)
     t->last_saved = t->progress.iteration > 0 ? t->progress.iteration : -1;
     LT_TRY(open_loader(t));
     LT_TRY(lt_run_directory(t->cfg, t->out->run_dir, sizeof t->out->run_dir));
-    LT_TRY(lt_metrics_open(t->out->run_dir, t->progress.iteration, &t->metrics));
+    if (lt_is_first(t->ranks))
+        LT_TRY(lt_metrics_open(t->out->run_dir, t->progress.iteration, &t->metrics));
     LT_TRY(lt_matmul_rate(t->engine->device, t->engine->compute, &t->matmul_rate));
+    LT_TRY(lt_team_add(t->ranks, &t->matmul_rate));
     LT_TRY(say_start(t, ahead));
+    if (!lt_is_first(t->ranks))
+        return LT_OK;
     const lt_watchdog_opts w = {
         .patience_s = PATIENCE_S, .now = exec_now, .ctx = t->engine->exec, .log = t->log};
     return lt_watchdog_create(&w, &t->watchdog);
@@ -253,56 +253,13 @@ static lt_status close_run(trainer *t, lt_status st)
     lt_status closed = lt_metrics_close(t->metrics);
     if (closed == LT_ERR_IO)
         closed = lose_metrics(t);
-    for (int64_t i = 0; t->kappa && i < t->n_micro; i++)
-        lt_mem_free(t->kappa[i]);
+    lt_feeder_close(&t->feeder);
     lt_profile_close(t->profile);
     lt_engine_close(t->engine);
     return st != LT_OK ? lt_error_adopt(st, message) : closed;
 }
 
 /* ---- one step ---- */
-
-static lt_status want_kappa(trainer *t, int64_t i, int64_t n)
-{
-    if (n <= t->kappa_room[i] && t->kappa[i])
-        return LT_OK;
-    void *memory = t->kappa[i];
-    const lt_status st =
-        lt_mem_resize(&memory, (size_t)lt_max_i64(n, 1) * sizeof(float), "loss weights");
-    t->kappa[i] = memory;
-    t->kappa_room[i] = n;
-    return st;
-}
-
-static lt_status fetch(trainer *t)
-{
-    for (int64_t i = 0; i < t->n_micro; i++)
-        LT_TRY(lt_loader_acquire(t->loader, &t->batch[i]));
-    const lt_loss_counts counts = lt_count_losses(t->batch, t->n_micro);
-    if (counts.targets == 0 && !t->warned_silent) {
-        t->warned_silent = true;
-        LT_WARN(t->log, "data",
-                "step %lld has no token that carries loss: its loss is 0 and it teaches nothing "
-                "(template, mask_history, cutoff_len?)",
-                (long long)t->progress.iteration + 1);
-    }
-    for (int64_t i = 0; i < t->n_micro; i++) {
-        LT_TRY(want_kappa(t, i, t->batch[i]->n_targets));
-        lt_loss_weights(loss_type(t->cfg), t->batch, t->n_micro, &counts, i, t->kappa[i]);
-        t->view[i] = lt_feed_view(t->batch[i], t->kappa[i]);
-        t->view[i].value[LT_BATCH_BALANCE].data = &t->balance;
-    }
-    return LT_OK;
-}
-
-static void release(trainer *t)
-{
-    for (int64_t i = 0; i < t->n_micro; i++)
-        if (t->batch[i])
-            lt_loader_release(t->loader, t->batch[i]);
-    for (int64_t i = 0; i < t->n_micro; i++)
-        t->batch[i] = NULL;
-}
 
 static lt_status check_finite(const lt_step_metrics *s)
 {
@@ -327,7 +284,7 @@ static lt_status log_step(trainer *t, const lt_step_metrics *s)
                                .lr = s->lr,
                                .global_batch = t->global_batch,
                                .loss = s->loss,
-                               .aux_loss = t->balance > 0.0F ? s->aux_loss : 0.0,
+                               .aux_loss = t->feeder.balance > 0.0F ? s->aux_loss : 0.0,
                                .grad_norm = s->grad_norm};
     t->elapsed_s = 0.0;
     t->unlogged = 0;
@@ -359,7 +316,7 @@ static lt_status record(trainer *t, lt_step_metrics *s, lt_exec_memory m)
     s->memory_bytes = m.state + m.step + m.batch;
     s->tokens_per_s = (double)s->tokens / s->step_s;
     s->mfu = s->model_flops / s->step_s / t->matmul_rate;
-    if (t->sinks->status) {
+    if (lt_is_first(t->ranks) && t->sinks->status) {
         const lt_train_status status = {.iteration = s->iteration,
                                         .n_iterations = t->schedule.steps,
                                         .first_iteration = s->iteration,
@@ -370,20 +327,8 @@ static lt_status record(trainer *t, lt_step_metrics *s, lt_exec_memory m)
                                         .wait_share = s->wait_s / s->step_s};
         t->sinks->status(t->sinks->ctx, &status);
     }
-    const lt_status st = lt_metrics_step(t->metrics, s);
+    const lt_status st = t->metrics ? lt_metrics_step(t->metrics, s) : LT_OK;
     return st == LT_ERR_IO ? lose_metrics(t) : st;
-}
-
-static void count_batches(const trainer *t, lt_step_metrics *s)
-{
-    lt_work work = {0};
-    for (int64_t i = 0; i < t->n_micro; i++) {
-        s->tokens += t->batch[i]->n_tokens;
-        s->targets += t->batch[i]->n_targets;
-        s->patches += t->batch[i]->n_patches;
-        lt_work_add(&work, &t->view[i]);
-    }
-    s->model_flops = lt_model_flops(t->engine->model, &work).step;
 }
 
 static lt_status begin_step(trainer *t)
@@ -393,12 +338,13 @@ static lt_status begin_step(trainer *t)
     const double lr = lt_schedule_lr(&t->schedule, t->progress.iteration),
                  updated = seconds[LT_ACT_UPDATE];
     lt_watchdog_stage(t->watchdog, t->progress.iteration + 1, "waiting for data");
-    const lt_status fetched = fetch(t);
+    const lt_status fetched = lt_feeder_fetch(&t->feeder, t->progress.iteration + 1);
     t->data_failed = fetched != LT_OK;
     LT_TRY(fetched);
     const double wait_s = lt_loader_waited_s(t->loader) - waited;
     lt_watchdog_stage(t->watchdog, t->progress.iteration + 1, NULL);
-    LT_TRY(lt_exec_begin(t->engine->exec, t->view, t->n_micro, t->progress.updates + 1, lr, NULL));
+    LT_TRY(lt_exec_begin(t->engine->exec, t->feeder.view, t->n_micro, t->progress.updates + 1, lr,
+                         NULL));
     t->progress.iteration++;
     t->progress.updates++;
     t->progress.consumed += t->global_batch;
@@ -411,8 +357,12 @@ static lt_status begin_step(trainer *t)
                          .lr = lr,
                          .wait_s = wait_s,
                          .update_s = seconds[LT_ACT_UPDATE] - updated}};
-    count_batches(t, &p->s);
-    release(t);
+    p->s.tokens = (int64_t)t->feeder.counts.tokens;
+    p->s.own_tokens = t->feeder.own_tokens;
+    p->s.targets = (int64_t)t->feeder.counts.targets;
+    p->s.patches = (int64_t)t->feeder.counts.patches;
+    p->s.model_flops = t->feeder.counts.flops;
+    lt_feeder_release(&t->feeder);
     return LT_OK;
 }
 
@@ -489,13 +439,26 @@ static lt_status one_step(trainer *t)
 
 /* ---- between steps ---- */
 
+// The first rank writes; the others give it what they have, and wait until the folder is there.
+static lt_status save_weights(trainer *t)
+{
+    lt_exec *exec = t->engine->exec;
+    if (!lt_is_first(t->ranks)) {
+        LT_TRY(lt_exec_serve(exec));
+    } else {
+        LT_TRY(lt_weights_save(t->engine, &t->progress));
+        LT_TRY(lt_exec_release(exec));
+    }
+    return lt_barrier(t->ranks ? t->ranks->world : NULL);
+}
+
 static lt_status save(trainer *t)
 {
     if (!t->cfg->training.save || t->last_saved == t->progress.iteration)
         return LT_OK;
     char *dir = NULL;
     lt_watchdog_stage(t->watchdog, t->progress.iteration, "saving");
-    LT_TRY(lt_weights_save(t->engine, &t->progress));
+    LT_TRY(save_weights(t));
     t->last_saved = t->progress.iteration;
     LT_TRY(lt_run_dir(t->engine->arena, t->cfg->training.save, t->progress.iteration, &dir));
     (void)snprintf(t->out->saved, sizeof t->out->saved, "%s", dir);
@@ -522,7 +485,8 @@ static lt_status validate(trainer *t)
         say(t, &text);
     lt_buf_deinit(&text);
     LT_TRY(st);
-    const lt_status put = lt_metrics_validation(t->metrics, t->progress.iteration, loss);
+    const lt_status put =
+        t->metrics ? lt_metrics_validation(t->metrics, t->progress.iteration, loss) : LT_OK;
     return put == LT_ERR_IO ? lose_metrics(t) : put;
 }
 
@@ -543,9 +507,11 @@ static lt_status keep_progress(trainer *t, lt_status why)
     return lt_error_adopt(why, message);
 }
 
-static bool stop_wanted(const trainer *t)
+// All ranks stop after the same step.
+static lt_status look_for_stop(const trainer *t, bool *stop)
 {
-    return t->sinks->stop && atomic_load(t->sinks->stop);
+    *stop = t->sinks->stop && atomic_load(t->sinks->stop);
+    return lt_team_any(t->ranks, stop);
 }
 
 static lt_status after_step(trainer *t)
@@ -574,7 +540,11 @@ static lt_status give_up(trainer *t, lt_status why)
 static lt_status loop(trainer *t)
 {
     t->begin_s = lt_clock_now();
-    while (t->progress.iteration < t->schedule.steps && !stop_wanted(t)) {
+    while (t->progress.iteration < t->schedule.steps) {
+        bool stop = false;
+        LT_TRY(look_for_stop(t, &stop));
+        if (stop)
+            break;
         const lt_status st = one_step(t);
         if (st != LT_OK)
             return t->data_failed ? keep_progress(t, st) : give_up(t, st);
@@ -586,16 +556,39 @@ static lt_status loop(trainer *t)
     return t->progress.iteration > t->began_at ? save(t) : LT_OK;
 }
 
-lt_status lt_train(const lt_config *cfg, const lt_train_sinks *sinks, lt_train_summary *out)
+static lt_status train(const lt_config *cfg, const lt_ranks *ranks, const lt_train_sinks *sinks,
+                       lt_train_summary *out)
 {
     *out = (lt_train_summary){.first_loss = (double)NAN, .last_loss = (double)NAN};
-    trainer t = {.cfg = cfg, .sinks = sinks, .log = sinks->log, .out = out};
+    trainer t = {.cfg = cfg,
+                 .ranks = ranks,
+                 .sinks = sinks,
+                 .log = lt_is_first(ranks) ? sinks->log : NULL,
+                 .out = out};
     lt_forecast ahead = {0};
     lt_status st = open_run(&t, &ahead);
     lt_forecast_deinit(&ahead);
     if (st == LT_OK)
         st = loop(&t);
-    if (t.loader && t.batch)
-        release(&t);
+    lt_feeder_release(&t.feeder);
     return close_run(&t, st);
+}
+
+typedef struct job {
+    const lt_config *cfg;
+    const lt_train_sinks *sinks;
+    lt_train_summary *out; /* of the first rank */
+} job;
+
+static lt_status train_rank(void *ctx, const lt_ranks *ranks)
+{
+    const job *j = ctx;
+    lt_train_summary own;
+    return train(j->cfg, ranks, j->sinks, lt_is_first(ranks) ? j->out : &own);
+}
+
+lt_status lt_train(const lt_config *cfg, const lt_train_sinks *sinks, lt_train_summary *out)
+{
+    job j = {cfg, sinks, out};
+    return lt_team_run(cfg, train_rank, &j);
 }

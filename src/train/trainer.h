@@ -34,7 +34,8 @@ typedef struct lt_train_summary {
 } lt_train_summary;
 
 /**
- * Train as the configuration says.
+ * Train as the configuration says, on as many ranks as it was loaded for. The first rank speaks and
+ * writes for all.
  * errors   LT_ERR_NUMERIC when loss or gradient norm is not finite (nothing is saved then); those
  *          of all parts
  */

@@ -48,13 +48,13 @@ static lt_status fill_part(void *ctx, int64_t i, int thread)
     return LT_OK;
 }
 
-// All of a parameter's part, piece by piece. like: where its values come from.
+// All that this rank has of a parameter's part, piece by piece. like: where its values come from.
 static lt_status fill(lt_engine *e, lt_state_part part, piece like)
 {
-    const int64_t n = like.param->n_elems;
-    for (int64_t i = 0; i < n; i += PIECE) {
+    const lt_owned mine = lt_exec_owned(e->exec, like.param->id);
+    for (int64_t i = mine.first; i < mine.first + mine.n; i += PIECE) {
         like.first = i;
-        like.n = lt_min_i64(PIECE, n - i);
+        like.n = lt_min_i64(PIECE, mine.first + mine.n - i);
         LT_TRY(lt_pool_run(e->pool, lt_ceil_div(like.n, PART), fill_part, &like));
         LT_TRY(lt_exec_write(e->exec, like.param->id, part, i, like.n, LT_F32, like.values));
     }

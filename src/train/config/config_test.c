@@ -473,7 +473,6 @@ static void features_that_do_not_exist_are_refused_by_name(void **state)
         {"parallel.ulysses_parallel_size=2", "parallel.ulysses_parallel_size: 2 asks for Ulysses"},
         {"parallel.ring_attention_size=2", "ring attention"},
         {"parallel.expert_parallel_size=2", "expert parallelism"},
-        {"parallel.fully_shard_parallel_size=4", "sharding over several ranks"},
         {"data.dataset_param.basic_parameters.template=intern_vl",
          "the template intern_vl does not exist in lathe yet"},
         {"data.dataset_param.basic_parameters.template=qwen3_vll",

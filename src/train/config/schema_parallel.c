@@ -101,8 +101,6 @@ static const lt_field parallel_fields[] = {
      .help = "follows from the others; when given it has to equal ranks / (ring * ulysses)"},
     {"fully_shard_parallel_size", LT_FIELD_INT_OR_AUTO, AT(fully_shard_parallel_size), "auto",
      .range = &lt_range_at_least_1,
-     .refuse = {LT_WHEN_ABOVE, .limit = 1, .feature = "sharding over several ranks",
-                .instead = "run on one rank and set it to auto"},
      .help = "ranks that share the parameters of a unit; auto is all of them"},
     {"fsdp_plan", LT_FIELD_RECORD, AT(fsdp_plan), .record = &fsdp,
      .help = "units, types and prefetch of sharded parameters"},

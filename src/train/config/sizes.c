@@ -55,7 +55,8 @@ static lt_status check_shards(lt_config *cfg, int64_t world)
     const int64_t shard =
         p->fully_shard_parallel_size == LT_CFG_AUTO ? world : p->fully_shard_parallel_size;
     if (!divides(shard, world))
-        return ERROR(cfg, key, "%lld does not divide the %lld ranks", ll(shard), ll(world));
+        return ERROR(cfg, key, "%lld does not divide the %lld ranks (lathe train -n RANKS)",
+                     ll(shard), ll(world));
     if (shard < cp) {
         return ERROR(
             cfg, key,

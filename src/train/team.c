@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks as threads, each with its place in the mesh.
+#include "train/team.h"
+
+#include "comm/local.h"
+
+typedef struct job {
+    const lt_config *cfg;
+    lt_team_fn fn;
+    void *ctx;
+} job;
+
+static lt_status run_rank(void *ctx, lt_group *world)
+{
+    const job *j = ctx;
+    const lt_cfg_parallel *p = &j->cfg->parallel;
+    const lt_mesh_sizes sizes = {.dp_replicate = j->cfg->sizes.dp_replicate,
+                                 .dp_shard = j->cfg->sizes.dp_shard,
+                                 .ulysses = p->ulysses_parallel_size,
+                                 .ring = p->ring_attention_size,
+                                 .tp = p->tensor_parallel_size};
+    lt_ranks ranks;
+    LT_TRY(lt_ranks_open(world, &sizes, &ranks));
+    const lt_status st = j->fn(j->ctx, &ranks);
+    lt_ranks_close(&ranks);
+    return st;
+}
+
+lt_status lt_team_run(const lt_config *cfg, lt_team_fn fn, void *ctx)
+{
+    job j = {cfg, fn, ctx};
+    if (cfg->sizes.world <= 1)
+        return fn(ctx, NULL);
+    return lt_local_run(lt_int(cfg->sizes.world), run_rank, &j);
+}
+
+lt_status lt_team_sum(const lt_ranks *r, lt_team_counts *c)
+{
+    double v[] = {c->failed, c->targets, c->labels, c->tokens, c->patches, c->flops};
+    LT_TRY(lt_all_reduce_f64(r ? r->world : NULL, v, sizeof v / sizeof v[0]));
+    *c = (lt_team_counts){v[0], v[1], v[2], v[3], v[4], v[5]};
+    return LT_OK;
+}
+
+lt_status lt_team_add(const lt_ranks *r, double *value)
+{
+    return lt_all_reduce_f64(r ? r->world : NULL, value, 1);
+}
+
+lt_status lt_team_any(const lt_ranks *r, bool *yes)
+{
+    double n = *yes ? 1.0 : 0.0;
+    LT_TRY(lt_team_add(r, &n));
+    *yes = n > 0.0;
+    return LT_OK;
+}

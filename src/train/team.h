@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a run: starting them, and what they tell one another between steps.
+#ifndef LT_TRAIN_TEAM_H
+#define LT_TRAIN_TEAM_H
+
+#include "parallel/mesh.h"
+#include "train/config/config.h"
+
+/** A rank's work. ranks: NULL where there is but one. */
+typedef lt_status (*lt_team_fn)(void *ctx, const lt_ranks *ranks);
+/**
+ * As many ranks as the configuration was loaded for, in the mesh of its section `parallel`, as
+ * threads of this process.
+ * errors   that of the first rank to fail, with its number
+ */
+LT_NODISCARD lt_status lt_team_run(const lt_config *cfg, lt_team_fn fn, void *ctx);
+
+static inline bool lt_is_first(const lt_ranks *r)
+{
+    return !r || r->rank == 0;
+}
+static inline int64_t lt_streams(const lt_ranks *r)
+{
+    return r ? r->dp_size : 1;
+}
+
+/** What a step's micro-batches hold: of this rank, and then of all. */
+typedef struct lt_team_counts {
+    double failed; /* ranks without a batch, whose data are bad */
+    double targets, labels, tokens, patches, flops;
+} lt_team_counts;
+/** Sums over ranks. */
+LT_NODISCARD lt_status lt_team_sum(const lt_ranks *r, lt_team_counts *counts);
+/** *yes becomes true on all ranks when it is on one. */
+LT_NODISCARD lt_status lt_team_any(const lt_ranks *r, bool *yes);
+/** *value becomes its sum over ranks. */
+LT_NODISCARD lt_status lt_team_add(const lt_ranks *r, double *value);
+#endif
