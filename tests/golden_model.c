@@ -17,13 +17,13 @@
 // Tolerances. f32: largest difference over largest magnitude. ref: the rounding of the files
 // themselves (shared/spec/models.md 13.4). bf16 promises the loss alone; gpu is ten times f32.
 typedef struct limits {
-    double loss, aux, logits, grad, curve_loss, curve_norm, final_norm, final_sum;
+    double loss, aux, logits, grad, noise, curve_loss, curve_norm, final_norm, final_sum;
 } limits;
-static const limits limits_f32 = {1e-6, 1e-6, 1e-5, 5e-5, 5e-6, 5e-5, 1e-5, 1e-5};
-static const limits limits_ref = {5e-7, 5e-7, 5e-6, 2e-5, 1e-6, 2e-5, 1e-5, 1e-5};
-static const limits limits_bf16 = {5e-3,     HUGE_VAL, HUGE_VAL, HUGE_VAL,
+static const limits limits_f32 = {1e-6, 1e-6, 1e-5, 5e-5, 1e-8, 5e-6, 5e-5, 1e-5, 1e-5};
+static const limits limits_ref = {5e-7, 5e-7, 5e-6, 2e-5, 1e-8, 1e-6, 2e-5, 1e-5, 1e-5};
+static const limits limits_bf16 = {5e-3,     HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL,
                                    HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
-static const limits limits_gpu = {1e-5, 1e-5, 1e-4, 5e-4, 5e-5, 5e-4, 1e-4, 1e-4};
+static const limits limits_gpu = {1e-5, 1e-5, 1e-4, 5e-4, 1e-7, 5e-5, 5e-4, 1e-4, 1e-4};
 
 typedef struct tally {
     limits limit;
@@ -42,6 +42,14 @@ static void judge(tally *t, const char *where, const char *what, double error, d
 static double relative(double a, double b)
 {
     return fabs(a - b) / fmax(fabs(b), 1e-30);
+}
+
+// The bias of a tower's keys adds the same number to every score of a query: its true gradient is 0,
+// what the files have is rounding. So it is held against the largest gradient of the model
+// (spec/models.md 8.7).
+static bool is_noise(const golden_model *g, const lt_param *p)
+{
+    return g->model->config.vision.intern.class_token && strstr(p->name, "k_proj.bias");
 }
 
 // max |a - b| / max |b|
@@ -102,25 +110,40 @@ static lt_status looked_at(golden_model *g, lt_status st)
     return lt_barrier(g->ranks ? g->ranks->world : NULL);
 }
 
+// A parameter's gradient against the file's.
+static lt_status compare_gradients(golden_model *g, const golden_case *c, const lt_param *p,
+                                   const lt_st_tensor *want, difference *d)
+{
+    void *ours = NULL, *theirs = NULL;
+    LT_TRY(lt_arena_take(c->arena, (size_t)p->n_elems * sizeof(double), &ours));
+    LT_TRY(lt_arena_take(c->arena, (size_t)p->n_elems * sizeof(float), &theirs));
+    LT_TRY(lt_exec_read(g->exec, p->id, LT_STATE_GRAD, 0, p->n_elems, LT_F64, ours));
+    LT_TRY(lt_st_read(want, 0, p->n_elems, LT_F32, theirs));
+    for (int64_t k = 0; k < p->n_elems; k++)
+        compare(d, ((double *)ours)[k], (double)((float *)theirs)[k]);
+    return LT_OK;
+}
+
 static lt_status judge_gradients(golden_model *g, const golden_case *c, tally *t)
 {
     char name[512];
+    difference noise = {0}; // the largest gradient of the model, and the largest that should be 0
     for (int32_t i = 0; i < g->model->n_params; i++) {
         const lt_param *p = &g->model->params[i];
         (void)snprintf(name, sizeof name, "grad.%s", p->name);
         const lt_st_tensor *want = lt_st_find(c->file, name);
         if (!want || !lt_exec_has(g->exec, i, LT_STATE_GRAD))
             continue;
-        void *ours = NULL, *theirs = NULL;
-        LT_TRY(lt_arena_take(c->arena, (size_t)p->n_elems * sizeof(double), &ours));
-        LT_TRY(lt_arena_take(c->arena, (size_t)p->n_elems * sizeof(float), &theirs));
-        LT_TRY(lt_exec_read(g->exec, i, LT_STATE_GRAD, 0, p->n_elems, LT_F64, ours));
-        LT_TRY(lt_st_read(want, 0, p->n_elems, LT_F32, theirs));
         difference d = {0};
-        for (int64_t k = 0; k < p->n_elems; k++)
-            compare(&d, ((double *)ours)[k], (double)((float *)theirs)[k]);
-        judge(t, c->name, name, ratio(&d), t->limit.grad);
+        LT_TRY(compare_gradients(g, c, p, want, &d));
+        noise.magnitude = fmax(noise.magnitude, d.magnitude);
+        if (is_noise(g, p))
+            noise.most = fmax(noise.most, d.most);
+        else
+            judge(t, c->name, name, ratio(&d), t->limit.grad);
     }
+    if (noise.most > 0.0)
+        judge(t, c->name, "gradients that should be 0", ratio(&noise), t->limit.noise);
     return LT_OK;
 }
 

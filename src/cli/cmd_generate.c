@@ -45,6 +45,9 @@ static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
 {
     const speaker *s = ctx;
     lt_image_info info;
+    if (!s->collate.mrope)
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: pictures of InternVL models are not supported yet",
+                       path);
     LT_TRY(lt_image_probe(path, &info));
     return lt_image_grid(&s->collate.processor, &s->collate.budget, info.h, info.w, out);
 }
@@ -56,16 +59,22 @@ static lt_status open_parts(speaker *s, const char *folder)
     LT_TRY(lt_template_find(s->o->chat, &chat));
     LT_TRY(lt_tokenizer_open(folder, &s->tokenizer));
     s->collate = lt_collate_opts_default();
-    s->collate.mrope = true;
+    s->collate.mrope = !m->vision.intern.class_token;
     s->collate.vision = (lt_vision_ids){m->image_token, m->video_token, m->vision_start};
     s->collate.vocab_size = m->text.vocab;
     s->collate.table_side = m->vision.grid;
     s->collate.budget.max_pixels = s->o->max_pixels;
     s->collate.pixel_dtype = LT_F32;
-    const lt_status st = lt_image_processor_open(folder, &s->collate.processor);
-    if (st != LT_ERR_NOT_FOUND)
-        LT_TRY(st);
-    lt_error_clear();
+    if (m->vision.intern.class_token) {
+        s->collate.processor.patch = m->vision.patch;
+        s->collate.processor.merge = m->vision.merge;
+        s->collate.processor.temporal = m->vision.temporal_patch;
+    } else {
+        const lt_status st = lt_image_processor_open(folder, &s->collate.processor);
+        if (st != LT_ERR_NOT_FOUND)
+            LT_TRY(st);
+        lt_error_clear();
+    }
     lt_encode_opts o = lt_encode_opts_default();
     o.render.tokenizer = s->tokenizer;
     o.render.chat = chat;

@@ -90,7 +90,7 @@ static lt_status check_tokens(const lt_sample *s, const lt_collate_opts *o)
                            (long long)i, (int)s->labels[i], (long long)top);
         }
     }
-    if (s->n_media > 0 && (o->vision.image_pad < 0 || !o->mrope))
+    if (s->n_media > 0 && (o->vision.image_pad < 0 || !(o->mrope || o->tiles)))
         return LT_FAIL(LT_ERR_DATA, "it has %lld pictures or videos, the model takes none",
                        (long long)s->n_media);
     return LT_OK;
@@ -146,6 +146,7 @@ static void place_arrays(layout *l, const totals *t, bool corners, lt_batch *b)
     b->visual_rows = place(l, v->n_tokens, sizeof *b->visual_rows);
     b->grids = place(l, t->media, sizeof *b->grids);
     b->geometry.segments = place(l, v->n_frames + 1, sizeof *b->geometry.segments);
+    b->geometry.tiles = place(l, v->n_frames + 1, sizeof *b->geometry.tiles);
     b->geometry.row_col = place(l, 2 * v->n_patches, sizeof *b->geometry.row_col);
     b->geometry.corner = place(l, corners ? 4 * v->n_patches : 0, sizeof *b->geometry.corner);
     b->geometry.corner_weight =
@@ -210,15 +211,41 @@ static lt_status on_run(void *ctx, const lt_vision_run *run)
     return LT_OK;
 }
 
+// Tiles in a row of plain positions: their placeholders in token order, whatever is between them.
+static lt_status fill_plain(filler *f)
+{
+    const lt_sample *s = f->sample;
+    int64_t wanted = 0, found = 0;
+    const int64_t merge = f->o->processor.merge;
+    for (int64_t i = 0; i < s->n_media; i++) {
+        if (s->media[i].kind != LT_MEDIA_IMAGE)
+            return LT_FAIL(LT_ERR_DATA, "it has a video, the model takes pictures alone");
+        wanted += lt_grid_tokens(s->media[i].grid, merge);
+        f->b->grids[f->media++] = s->media[i].grid;
+    }
+    for (int64_t i = 0; i < s->n && f->o->tiles; i++) {
+        if (s->ids[i] != f->o->vision.image_pad)
+            continue;
+        if (found++ < wanted)
+            f->b->visual_rows[f->visual++] = (int32_t)(f->token + i);
+    }
+    if (found != wanted) {
+        return LT_FAIL(LT_ERR_DATA,
+                       "its %lld pictures make %lld tokens, but it has %lld "
+                       "placeholders",
+                       (long long)s->n_media, (long long)wanted, (long long)found);
+    }
+    lt_positions_plain(s->n, f->b->positions + f->token, f->b->n_tokens);
+    return LT_OK;
+}
+
 static lt_status fill_positions(filler *f)
 {
     const lt_sample *s = f->sample;
     int32_t *pos = f->b->positions + f->token;
     void *memory = NULL;
-    if (!f->o->mrope) {
-        lt_positions_plain(s->n, pos, f->b->n_tokens);
-        return LT_OK;
-    }
+    if (!f->o->mrope)
+        return fill_plain(f);
     lt_arena_reset(f->b->memory->scratch);
     LT_TRY(lt_arena_take(f->b->memory->scratch, 2 * (size_t)s->n_media * sizeof(lt_grid), &memory));
     lt_grid *images = memory, *videos = images + s->n_media;

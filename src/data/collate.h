@@ -14,6 +14,7 @@ typedef lt_status (*lt_pixels_fn)(void *ctx, const lt_media *media, void *rows);
 
 typedef struct lt_collate_opts {
     bool mrope; // three-axis positions (Qwen); else 0 .. n-1
+    bool tiles; // pictures are t tiles of h x w patches, and their tokens count on like text
     lt_vision_ids
         vision;         // of the model; image_pad -1: a model without pictures, which refuses media
     int64_t vocab_size; // ids and labels must lie below; 0: unchecked

@@ -243,6 +243,45 @@ static void samples_that_do_not_add_up_are_refused_by_record(void **state)
     lt_batch_destroy(b);
 }
 
+static lt_status count_up(void *ctx, const lt_media *media, void *rows)
+{
+    const int64_t n = lt_grid_patches(media->grid) * *(const int64_t *)ctx;
+    for (int64_t i = 0; i < n; i++)
+        ((float *)rows)[i] = (float)i;
+    return LT_OK;
+}
+
+// InternVL: a picture of two tiles, positions count on, a class token's row before each tile.
+static void tiles_have_plain_positions_and_rows_for_class_tokens(void **state)
+{
+    (void)state;
+    int64_t width = 0;
+    lt_collate_opts o = small_opts(&width);
+    int32_t ids[] = {1, 0, 0, 2, 3}, labels[] = {-100, -100, -100, 2, 3};
+    ids[1] = ids[2] = o.vision.image_pad;
+    lt_media media = {LT_MEDIA_IMAGE, "x", {2, 2, 2}, NULL};
+    lt_sample s = {
+        .ids = ids, .labels = labels, .n = 5, .media = &media, .n_media = 1, .record = 7};
+    lt_batch *b = NULL;
+    o.mrope = false;
+    o.tiles = true;
+    o.pixels = count_up;
+    width = lt_image_row_width(&o.processor);
+    o.pixels_ctx = &width;
+    assert_ok(lt_batch_create(&b));
+    assert_ok(lt_batch_collate(b, &s, 1, &o));
+    assert_memory_equal(b->positions + 10, ((int32_t[]){0, 1, 2, 3, 4}), 5 * sizeof(int32_t));
+    assert_memory_equal(b->visual_rows, ((int32_t[]){1, 2}), 2 * sizeof(int32_t));
+    assert_memory_equal(b->geometry.segments, ((int32_t[]){0, 4, 8}), 3 * sizeof(int32_t));
+    assert_memory_equal(b->geometry.tiles, ((int32_t[]){0, 5, 10}), 3 * sizeof(int32_t));
+    ids[3] = o.vision.image_pad;
+    assert_fails(lt_batch_collate(b, &s, 1, &o), LT_ERR_DATA,
+                 "record 7: its 1 pictures make 2 tokens, but it has 3 placeholders");
+    media.kind = LT_MEDIA_VIDEO;
+    assert_fails(lt_batch_collate(b, &s, 1, &o), LT_ERR_DATA, "the model takes pictures alone");
+    lt_batch_destroy(b);
+}
+
 static void pictures_in_another_order_than_their_placeholders_are_refused(void **state)
 {
     int64_t width = 0;
@@ -293,6 +332,7 @@ static void missing_changed_and_moving_pictures_are_named(void **state)
 LT_TEST_MAIN(LT_TEST(every_sample_of_a_packed_batch_is_as_if_alone),
              LT_TEST(images_and_videos_lie_in_token_order),
              LT_TEST(targets_stay_within_their_sample), LT_TEST(a_batchs_buffers_are_used_again),
+             LT_TEST(tiles_have_plain_positions_and_rows_for_class_tokens),
              LT_TEST(samples_that_do_not_add_up_are_refused_by_record),
              LT_TEST(pictures_in_another_order_than_their_placeholders_are_refused),
              LT_TEST(missing_changed_and_moving_pictures_are_named))

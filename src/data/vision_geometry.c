@@ -110,11 +110,15 @@ lt_status lt_vision_geometry_fill(const lt_grid *grids, int64_t n_grids, int64_t
     int64_t row = 0, frame = 0;
     for (int64_t i = 0; i < n_grids; i++) {
         for (int64_t t = 0; t < grids[i].t; t++) {
+            if (out->tiles != NULL)
+                out->tiles[frame] = (int32_t)(row + frame);
             out->segments[frame++] = (int32_t)row;
             fill_frame(grids[i], merge, table_side, row, sizes.n_patches, out);
             row += grids[i].h * grids[i].w;
         }
     }
+    if (out->tiles != NULL)
+        out->tiles[frame] = (int32_t)(row + frame);
     out->segments[frame] = (int32_t)row;
     return LT_OK;
 }

@@ -23,6 +23,7 @@ LT_NODISCARD lt_status lt_vision_count(const lt_grid *grids, int64_t n_grids, in
 /** Views of the caller's memory; all in block-major patch order. */
 typedef struct lt_vision_geometry {
     int32_t *segments;    // [F + 1] first patch of each frame, then N
+    int32_t *tiles;       // [F + 1] the same with one row more in front of each frame; or NULL
     int32_t *row_col;     // [2, N] full-resolution patch row, then patch column, of every patch
     int32_t *corner;      // [N, 4] rows of the position table: (r0,c0) (r0,c1) (r1,c0) (r1,c1)
     float *corner_weight; // [N, 4] bilinear weights of those rows

@@ -75,6 +75,7 @@ static const value_row rows[LT_N_BATCH_VALUES] = {
     [LT_BATCH_VIS_ROWS] = {"vis_rows", LT_I32, 1, {{LT_EXT_MERGED, 0}}},
     [LT_BATCH_PIXELS] = {"pixels", LT_F32, 2, {{LT_EXT_PATCHES, 0}, {NO_EXTENT, 0}}},
     [LT_BATCH_FRAME_SEGMENTS] = {"frame_segments", LT_I32, 1, {{LT_EXT_FRAMES, 1}}},
+    [LT_BATCH_TILE_SEGMENTS] = {"tile_segments", LT_I32, 1, {{LT_EXT_FRAMES, 1}}},
     [LT_BATCH_PATCH_POS] = {"patch_pos", LT_I32, 2, {{NO_EXTENT, 2}, {LT_EXT_PATCHES, 0}}},
     [LT_BATCH_CORNERS] = {"corners", LT_I32, 2, {{LT_EXT_PATCHES, 0}, {NO_EXTENT, 4}}},
     [LT_BATCH_CORNER_WEIGHTS] = {"corner_weights",
@@ -167,5 +168,6 @@ lt_status lt_batch_check(const lt_batch_view *b, int64_t pixel_width, int64_t vo
     LT_TRY(check_rising(b, LT_BATCH_VIS_ROWS));
     LT_TRY(check_rising(b, LT_BATCH_TARGET_ROWS));
     LT_TRY(check_segments(b, LT_BATCH_SEGMENTS, e->n[LT_EXT_TOKENS]));
-    return check_segments(b, LT_BATCH_FRAME_SEGMENTS, e->n[LT_EXT_PATCHES]);
+    LT_TRY(check_segments(b, LT_BATCH_FRAME_SEGMENTS, e->n[LT_EXT_PATCHES]));
+    return check_segments(b, LT_BATCH_TILE_SEGMENTS, e->n[LT_EXT_PATCHES] + e->n[LT_EXT_FRAMES]);
 }

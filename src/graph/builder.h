@@ -12,7 +12,8 @@
 typedef enum lt_init {
     LT_INIT_NORMAL,
     LT_INIT_ZERO,
-    LT_INIT_ONE
+    LT_INIT_ONE,
+    LT_INIT_VALUE
 } lt_init; /* NORMAL: mean 0, initializer_range */
 
 /** One parameter of a block kind. */
@@ -22,6 +23,7 @@ typedef struct lt_param_spec {
     int32_t rank;
     int64_t dim[LT_MAX_DIMS];
     lt_init init;
+    double value; /* of LT_INIT_VALUE */
 } lt_param_spec;
 
 /**

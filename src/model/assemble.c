@@ -89,7 +89,7 @@ static lt_status add_param(lt_assembly *a, const char *prefix, const lt_param_sp
         if (!lt_mul_i64(p.n_elems, spec->dim[i], &p.n_elems))
             return LT_FAIL(LT_ERR_SHAPE, "parameter %s has more than 2^63 elements", name);
     }
-    p.std = spec->init == LT_INIT_NORMAL ? std : 0;
+    p.std = spec->init == LT_INIT_NORMAL ? std : spec->value;
     int64_t other;
     LT_ASSERT(!lt_map_get_text(a->names, name, &other));
     LT_TRY(lt_map_put_text(a->names, name, p.id));

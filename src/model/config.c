@@ -143,3 +143,8 @@ const char *lt_model_head_name(const lt_model_config *config)
 {
     return config->family->head_name;
 }
+
+const char *lt_model_old_head_name(const lt_model_config *config)
+{
+    return config->family->old_head_name;
+}

@@ -37,13 +37,24 @@ typedef struct lt_text_config {
     lt_moe_config moe;
 } lt_text_config;
 
-/** The vision tower of the Qwen families. C, Lv, nV, d = C / nV, Iv. */
+/** What InternViT has and the Qwen tower lacks; all zero there. source: spec/models.md 2.3 */
+typedef struct lt_intern_config {
+    bool class_token;  /* a row in front of the patches of each tile; positions are learned */
+    bool remote_names; /* weights are named as the remote code does, with q, k, v as one */
+    bool rms_norm;     /* rms_norm instead of layer_norm in the blocks */
+    bool qkv_bias, qk_norm;
+    bool final_norm;    /* use_mean_pooling false: one more norm behind the last block */
+    double layer_scale; /* its first values */
+} lt_intern_config;
+
+/** The vision tower. C, Lv, nV, d = C / nV, Iv. */
 typedef struct lt_vision_config {
     int64_t hidden, depth, heads, head_dim, intermediate, out_hidden;
     int64_t patch, temporal_patch, merge, channels;
     int64_t position_rows, grid; /* num_position_embeddings = grid * grid */
     double rope_theta, eps, initializer_range;
     bool deterministic; /* as in the decoder */
+    lt_intern_config intern;
     int32_t n_deepstack;
     int32_t deepstack[LT_MAX_DEEPSTACK]; /* the vision block before each merger; ascending */
 } lt_vision_config;
@@ -55,8 +66,9 @@ typedef struct lt_model_config {
     lt_vision_config vision;
     bool tied; /* tie_word_embeddings: the top level's word, else text_config's, else false */
     const char *tied_key; /* the key path of that word; "" when the file has none */
-    int32_t image_token, video_token, vision_start, vision_end; /* below text.vocab */
-    int32_t bos, pad;                                           /* or LT_NO_TOKEN */
+    /* below text.vocab, or LT_NO_TOKEN where the family has none */
+    int32_t image_token, video_token, vision_start, vision_end;
+    int32_t bos, pad; /* or LT_NO_TOKEN */
     int32_t eos[LT_MAX_EOS], n_eos;
     char dtype[16]; /* of the stored weights, "bfloat16"; "" when the file does not say */
 } lt_model_config;
@@ -81,6 +93,8 @@ LT_NODISCARD lt_status lt_model_config_parse(const char *text, size_t len, const
 /** The same for FOLDER/config.json. errors also LT_ERR_NOT_FOUND, LT_ERR_IO */
 LT_NODISCARD lt_status lt_model_config_load(const char *folder, const lt_model_cut *cut,
                                             lt_model_config *out);
+/** Older checkpoints of the family store the head under this name; NULL: there are none. */
+const char *lt_model_old_head_name(const lt_model_config *config);
 /** Values in one patch row: channels * temporal_patch * patch * patch. */
 int64_t lt_model_config_pixel_width(const lt_model_config *c);
 #endif

@@ -5,10 +5,9 @@
 
 static const lt_family qwen3_5 = {.model_type = "qwen3_5"};
 static const lt_family qwen3_5_moe = {.model_type = "qwen3_5_moe"};
-static const lt_family internvl = {.model_type = "internvl"};
-static const lt_family internvl_chat = {.model_type = "internvl_chat"};
 
 const lt_family *const lt_families[] = {
-    &lt_family_qwen3_vl, &lt_family_qwen3_vl_moe, &qwen3_5, &qwen3_5_moe, &internvl, &internvl_chat,
+    &lt_family_qwen3_vl, &lt_family_qwen3_vl_moe, &qwen3_5,
+    &qwen3_5_moe,        &lt_family_internvl,     &lt_family_internvl_chat,
 };
 const int lt_n_families = (int)(sizeof lt_families / sizeof lt_families[0]);

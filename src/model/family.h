@@ -22,11 +22,13 @@ struct lt_family {
     const char *head_name;   /* the head's name in checkpoints: "lm_head.weight" */
     bool experts_transposed; /* published files hold experts as [E, in, out]: decides where a shape
                                 fits both */
+    const char *old_head_name; /* in older ones; NULL: the same */
 };
 
 /** The table, and how many rows it has. Rows without `read` are known by name alone. */
 extern const lt_family *const lt_families[];
 extern const int lt_n_families;
 
-extern const lt_family lt_family_qwen3_vl, lt_family_qwen3_vl_moe;
+extern const lt_family lt_family_qwen3_vl, lt_family_qwen3_vl_moe, lt_family_internvl,
+    lt_family_internvl_chat;
 #endif

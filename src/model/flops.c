@@ -22,6 +22,7 @@ void lt_work_add(lt_work *work, const lt_batch_view *batch)
 {
     work->tokens += (double)batch->extents.n[LT_EXT_TOKENS];
     work->patches += (double)batch->extents.n[LT_EXT_PATCHES];
+    work->frames += (double)batch->extents.n[LT_EXT_FRAMES];
     work->merged += (double)batch->extents.n[LT_EXT_MERGED];
     work->token_squares += squares(&batch->value[LT_BATCH_SEGMENTS]);
     work->patch_squares += squares(&batch->value[LT_BATCH_FRAME_SEGMENTS]);
@@ -29,7 +30,7 @@ void lt_work_add(lt_work *work, const lt_batch_view *batch)
 
 static double rows_of(const lt_kind_cost *cost, const lt_work *work)
 {
-    return cost->rows == LT_EXT_PATCHES  ? work->patches
+    return cost->rows == LT_EXT_PATCHES  ? work->patches + (cost->class_rows ? work->frames : 0)
            : cost->rows == LT_EXT_MERGED ? work->merged
                                          : work->tokens;
 }
@@ -53,7 +54,9 @@ static double matrix_elems(const lt_model *m, const lt_block *block, bool traina
 
 static double attention(const lt_kind_cost *cost, const lt_work *work)
 {
-    const double pairs = cost->causal ? work->token_squares / 2 : work->patch_squares;
+    // (n + 1)^2 = n^2 + 2n + 1 for each frame
+    const double more = cost->class_rows ? 2 * work->patches + work->frames : 0;
+    const double pairs = cost->causal ? work->token_squares / 2 : work->patch_squares + more;
     return ATTENTION_PER_PAIR * pairs * (double)cost->attention_width;
 }
 

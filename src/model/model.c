@@ -210,6 +210,9 @@ void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, i
         case LT_INIT_ONE:
             out[i] = 1;
             break;
+        case LT_INIT_VALUE:
+            out[i] = (float)param->std;
+            break;
         }
     }
 }

@@ -19,7 +19,8 @@ typedef struct lt_param {
     int64_t dim[LT_MAX_DIMS];
     int64_t n_elems;
     lt_init init;
-    double std;     /* of LT_INIT_NORMAL: the initializer_range of its part of the model */
+    /* of LT_INIT_NORMAL: the initializer_range of its part of the model; of LT_INIT_VALUE: that */
+    double std;
     bool trainable; /* false once frozen, and for a parameter that no block reads */
     bool in_use; /* some block reads it; a deepstack merger beyond the last layer is only stored */
 } lt_param;
@@ -59,6 +60,7 @@ typedef struct lt_kind_cost {
     lt_extent rows;          /* TOKENS, PATCHES or MERGED */
     int64_t attention_width; /* heads * head_dim; 0: no attention */
     bool causal;
+    bool class_rows;   /* one row more for each frame, in products and in attention */
     const char *table; /* the parameter that is looked up, not multiplied; NULL: none */
     /* parameters of 3 dims are [experts, ...], and a row meets `picked` of them; 0: none are */
     int64_t experts, picked;
@@ -154,7 +156,7 @@ void lt_model_needs_grad(const lt_model *model, bool *needs);
 
 /**
  * Initial values of elements [first, first + n) of a parameter: normal with mean 0 and deviation
- * param->std, or 0, or 1.
+ * param->std, or 0, or 1, or param->std itself.
  * A value depends on (seed, name, index) alone. source: spec/models.md 11
  */
 void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, int64_t n,
@@ -165,7 +167,7 @@ void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, i
  * sum of n_s * n_s.
  */
 typedef struct lt_work {
-    double tokens, patches, merged;
+    double tokens, patches, merged, frames;
     double token_squares, patch_squares;
 } lt_work;
 /** Adds a micro-batch. It reads the extents and the host's segment tables. */

@@ -84,53 +84,67 @@ static const lt_json_rule vision_rope_rules[] = {{"rope_type", "axial"}};
 
 // A record of the rotary settings; an absent one is empty, so that every look-up in it finds
 // nothing.
-static lt_status rope_record(const lt_json_scope *scope, const char *key, const char *path,
-                             json_t **out)
+static lt_status rope_record(const lt_json_scope *scope, const char *key, json_t **out)
 {
     json_t *v = json_object_get(scope->object, key);
     if (v && !json_is_null(v) && !json_is_object(v))
-        return LT_FAIL(LT_ERR_CONFIG, "%s: %s is %s; it must be an object", scope->where, path,
-                       lt_json_print(v).s);
+        return LT_FAIL(LT_ERR_CONFIG, "%s: %s%s is %s; it must be an object", scope->where,
+                       scope->path, key, lt_json_print(v).s);
     *out = json_is_object(v) ? v : NULL;
     return LT_OK;
 }
 
-// rope_parameters is looked at first, then (theta alone) text_config itself, then rope_scaling.
-static lt_status read_text_rope(const lt_json_scope *text, lt_text_config *c)
+// Where a text config keeps its rotary settings: rope_parameters, the config itself, rope_scaling.
+typedef struct rope_places {
+    lt_json_scope at[3];
+    lt_json_path newer, older;
+} rope_places;
+
+static lt_status find_rope(const lt_json_scope *text, rope_places *out)
 {
-    struct rope {
-        double theta;
-        bool interleaved;
-    } r = {0};
-    static const lt_json_field theta = {"rope_theta",           NULL,     LT_FIELD_REAL,
-                                        AT(struct rope, theta), .min = 1, .max = 1e15};
-    static const lt_json_field interleaved = {"mrope_interleaved", NULL, LT_FIELD_BOOL,
-                                              AT(struct rope, interleaved), .fallback = 1};
     json_t *newer = NULL, *older = NULL;
-    LT_TRY(rope_record(text, "rope_parameters", "text_config.rope_parameters", &newer));
-    LT_TRY(rope_record(text, "rope_scaling", "text_config.rope_scaling", &older));
-    const lt_json_scope at[] = {
-        {.where = text->where, .object = newer, .path = "text_config.rope_parameters."},
-        *text,
-        {.where = text->where, .object = older, .path = "text_config.rope_scaling."},
-    };
-    for (size_t i = 0; i < COUNT(at) && r.theta < 1; i++)
-        LT_TRY(lt_json_read(&at[i], &theta, 1, &r));
-    if (r.theta < 1) {
+    snprintf(out->newer.s, sizeof out->newer.s, "%srope_parameters.", text->path);
+    snprintf(out->older.s, sizeof out->older.s, "%srope_scaling.", text->path);
+    LT_TRY(rope_record(text, "rope_parameters", &newer));
+    LT_TRY(rope_record(text, "rope_scaling", &older));
+    out->at[0] = (lt_json_scope){.where = text->where, .object = newer, .path = out->newer.s};
+    out->at[1] = *text;
+    out->at[2] = (lt_json_scope){.where = text->where, .object = older, .path = out->older.s};
+    return LT_OK;
+}
+
+// Everything but theta comes from one record.
+static const lt_json_scope *rope_rest(const rope_places *p)
+{
+    return p->at[0].object ? &p->at[0] : &p->at[2];
+}
+
+static lt_status read_theta(const rope_places *p, double *out)
+{
+    static const lt_json_field theta = {"rope_theta", NULL,       LT_FIELD_REAL, 0,
+                                        .min = 1,     .max = 1e15};
+    for (size_t i = 0; i < COUNT(p->at) && *out < 1; i++)
+        LT_TRY(lt_json_read(&p->at[i], &theta, 1, out));
+    if (*out < 1) {
         return LT_FAIL(
-            LT_ERR_CONFIG,
-            "%s: rope_theta is missing; it stands in text_config.rope_parameters or in text_config",
-            text->where);
+            LT_ERR_CONFIG, "%s: rope_theta is missing; it stands in %srope_parameters or in %.*s",
+            p->at[1].where, p->at[1].path, (int)strlen(p->at[1].path) - 1, p->at[1].path);
     }
-    const lt_json_scope *record = newer ? &at[0] : &at[2]; // everything else comes from one record
-    LT_TRY(lt_json_read(record, &interleaved, 1, &r));
-    if (!r.interleaved) {
+    return LT_OK;
+}
+
+// Three axes, each with its part of the frequencies.
+static lt_status read_sections(const lt_json_scope *record, lt_text_config *c)
+{
+    static const lt_json_field interleaved = {"mrope_interleaved", NULL, LT_FIELD_BOOL,
+                                              AT(lt_text_config, mrope_interleaved), .fallback = 1};
+    LT_TRY(lt_json_read(record, &interleaved, 1, c));
+    if (!c->mrope_interleaved) {
         return LT_FAIL(
             LT_ERR_UNSUPPORTED,
             "%s: %smrope_interleaved is false, but Qwen3-VL's rotary sections are interleaved",
-            text->where, record->path);
+            record->where, record->path);
     }
-    LT_TRY(lt_json_hold(record, text_rope_rules, COUNT(text_rope_rules)));
     static const int32_t published[3] = {24, 20, 20};
     memcpy(c->mrope_section, published, sizeof published);
     int32_t n = 3;
@@ -140,12 +154,22 @@ static lt_status read_text_rope(const lt_json_scope *text, lt_text_config *c)
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: %smrope_section has %d entries and the sum %lld; it must have 3, of "
                        "sum head_dim / 2 = %lld",
-                       text->where, record->path, (int)n, (long long)sum,
+                       record->where, record->path, (int)n, (long long)sum,
                        (long long)(c->head_dim / 2));
     }
-    c->rope_theta = r.theta;
-    c->mrope_interleaved = r.interleaved;
     return LT_OK;
+}
+
+static lt_status read_text_rope(const lt_json_scope *text, bool one_axis, lt_text_config *c)
+{
+    rope_places places;
+    double theta = 0;
+    LT_TRY(find_rope(text, &places));
+    LT_TRY(read_theta(&places, &theta));
+    LT_TRY(lt_json_hold(rope_rest(&places), text_rope_rules, COUNT(text_rope_rules)));
+    c->rope_theta = theta;
+    c->mrope_section[0] = (int32_t)(c->head_dim / 2);
+    return one_axis ? LT_OK : read_sections(rope_rest(&places), c);
 }
 
 static lt_status read_moe(const lt_json_scope *text, lt_text_config *c)
@@ -158,18 +182,19 @@ static lt_status read_moe(const lt_json_scope *text, lt_text_config *c)
         return LT_OK;
     if (m.experts_per_token < 1 || m.experts_per_token > m.experts) {
         return LT_FAIL(LT_ERR_CONFIG,
-                       "%s: text_config.num_experts_per_tok is %lld; it must be from 1 to the "
+                       "%s: %snum_experts_per_tok is %lld; it must be from 1 to the "
                        "number of experts, %lld",
-                       text->where, (long long)m.experts_per_token, (long long)m.experts);
+                       text->where, text->path, (long long)m.experts_per_token,
+                       (long long)m.experts);
     }
     if (m.intermediate < 1)
-        return LT_FAIL(LT_ERR_CONFIG, "%s: text_config.moe_intermediate_size is missing",
-                       text->where);
+        return LT_FAIL(LT_ERR_CONFIG, "%s: %smoe_intermediate_size is missing", text->where,
+                       text->path);
     c->moe = m;
     return LT_OK;
 }
 
-static lt_status read_text(const lt_json_scope *text, lt_text_config *c)
+lt_status lt_qwen_read_text(const lt_json_scope *text, bool one_axis, lt_text_config *c)
 {
     LT_TRY(lt_json_read(text, text_fields, COUNT(text_fields), c));
     LT_TRY(lt_json_hold(text, text_rules, COUNT(text_rules)));
@@ -177,23 +202,21 @@ static lt_status read_text(const lt_json_scope *text, lt_text_config *c)
         c->kv_heads = c->heads;
     if (c->heads % c->kv_heads != 0) {
         return LT_FAIL(LT_ERR_CONFIG,
-                       "%s: text_config.num_attention_heads is %lld; it must be a multiple of "
+                       "%s: %snum_attention_heads is %lld; it must be a multiple of "
                        "num_key_value_heads, %lld",
-                       text->where, (long long)c->heads, (long long)c->kv_heads);
+                       text->where, text->path, (long long)c->heads, (long long)c->kv_heads);
     }
     if (c->head_dim % 2 != 0) {
-        return LT_FAIL(
-            LT_ERR_CONFIG,
-            "%s: text_config.head_dim is %lld; it must be even, since rotary pairs its halves",
-            text->where, (long long)c->head_dim);
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: %shead_dim is %lld; it must be even, since rotary pairs its halves",
+                       text->where, text->path, (long long)c->head_dim);
     }
     if (c->heads * c->head_dim > WIDTH_MAX) {
-        return LT_FAIL(
-            LT_ERR_CONFIG,
-            "%s: text_config.num_attention_heads x head_dim is %lld; it must be at most %d",
-            text->where, (long long)(c->heads * c->head_dim), WIDTH_MAX);
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: %snum_attention_heads x head_dim is %lld; it must be at most %d",
+                       text->where, text->path, (long long)(c->heads * c->head_dim), WIDTH_MAX);
     }
-    LT_TRY(read_text_rope(text, c));
+    LT_TRY(read_text_rope(text, one_axis, c));
     return read_moe(text, c);
 }
 
@@ -246,7 +269,7 @@ static lt_status read_vision(const lt_json_scope *vision, lt_vision_config *c)
                        vision->where, (long long)c->position_rows);
     }
     lt_json_scope rope = {.where = vision->where, .path = "vision_config.rope_parameters."};
-    LT_TRY(rope_record(vision, "rope_parameters", "vision_config.rope_parameters", &rope.object));
+    LT_TRY(rope_record(vision, "rope_parameters", &rope.object));
     LT_TRY(lt_json_read(&rope, &theta, 1, c));
     LT_TRY(lt_json_hold(&rope, vision_rope_rules, COUNT(vision_rope_rules)));
     static const int32_t published[3] = {8, 16, 24};
@@ -259,13 +282,13 @@ static lt_status read_vision(const lt_json_scope *vision, lt_vision_config *c)
 
 // tie_word_embeddings: the top level's word counts first, then text_config's; else the head has its
 // own weight.
-static lt_status read_tied(const lt_json_scope *root, const lt_json_scope *text,
-                           lt_model_config *out)
+lt_status lt_qwen_read_tied(const lt_json_scope *root, const lt_json_scope *text,
+                            const char *text_key, lt_model_config *out)
 {
     const struct {
         const lt_json_scope *scope;
         const char *key;
-    } places[] = {{root, "tie_word_embeddings"}, {text, "text_config.tie_word_embeddings"}};
+    } places[] = {{root, "tie_word_embeddings"}, {text, text_key}};
     static const lt_json_field tied = {"tie_word_embeddings", NULL, LT_FIELD_BOOL,
                                        AT(lt_model_config, tied), .fallback = 0};
     out->tied_key = "";
@@ -279,8 +302,8 @@ static lt_status read_tied(const lt_json_scope *root, const lt_json_scope *text,
     return LT_OK;
 }
 
-static lt_status read_token(const lt_json_scope *scope, const char *key, int32_t fallback,
-                            int64_t below, int32_t *out)
+lt_status lt_qwen_read_token(const lt_json_scope *scope, const char *key, int32_t fallback,
+                             int64_t below, int32_t *out)
 {
     const lt_json_field f = {key,
                              NULL,
@@ -303,7 +326,7 @@ static lt_status read_token(const lt_json_scope *scope, const char *key, int32_t
 }
 
 // eos_token_id is a number or a list of them.
-static lt_status read_eos(const lt_json_scope *text, lt_model_config *out)
+lt_status lt_qwen_read_eos(const lt_json_scope *text, lt_model_config *out)
 {
     const lt_json_scope places[] = {*text,
                                     {.where = text->where, .object = text->outer, .path = ""}};
@@ -313,8 +336,8 @@ static lt_status read_eos(const lt_json_scope *text, lt_model_config *out)
                                 &out->n_eos));
             continue;
         }
-        LT_TRY(read_token(&places[i], "eos_token_id", LT_NO_TOKEN, (int64_t)INT32_MAX + 1,
-                          &out->eos[0]));
+        LT_TRY(lt_qwen_read_token(&places[i], "eos_token_id", LT_NO_TOKEN, (int64_t)INT32_MAX + 1,
+                                  &out->eos[0]));
         out->n_eos = out->eos[0] != LT_NO_TOKEN;
     }
     return LT_OK;
@@ -338,17 +361,18 @@ static lt_status read_tokens(const lt_json_scope *root, const lt_json_scope *tex
         {text, "pad_token_id", LT_NO_TOKEN, &out->pad, any},
     };
     for (size_t i = 0; i < COUNT(rows); i++)
-        LT_TRY(read_token(rows[i].scope, rows[i].key, rows[i].fallback, rows[i].below, rows[i].to));
+        LT_TRY(lt_qwen_read_token(rows[i].scope, rows[i].key, rows[i].fallback, rows[i].below,
+                                  rows[i].to));
     if (out->image_token == out->video_token) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: image_token_id and video_token_id are both %d; they must differ",
                        root->where, (int)out->image_token);
     }
-    return read_eos(text, out);
+    return lt_qwen_read_eos(text, out);
 }
 
 // dtype (older: torch_dtype) of the stored weights, as text_config says or else the top level.
-static void read_dtype(const lt_json_scope *text, lt_model_config *out)
+void lt_qwen_read_dtype(const lt_json_scope *text, lt_model_config *out)
 {
     static const lt_json_field f = {"dtype", "torch_dtype", .in_outer = true};
     lt_json_path path;
@@ -365,7 +389,7 @@ lt_status lt_qwen_read_config(const lt_json_scope *root, lt_model_config *out)
     LT_TRY(lt_json_object(root, "text_config", &text.object));
     LT_TRY(lt_json_object(root, "vision_config", &vision.object));
     LT_TRY(lt_json_hold(root, root_rules, COUNT(root_rules)));
-    LT_TRY(read_text(&text, &out->text));
+    LT_TRY(lt_qwen_read_text(&text, false, &out->text));
     LT_TRY(read_vision(&vision, &out->vision));
     if (out->vision.out_hidden != out->text.hidden) {
         return LT_FAIL(
@@ -373,8 +397,8 @@ lt_status lt_qwen_read_config(const lt_json_scope *root, lt_model_config *out)
             "%s: vision_config.out_hidden_size is %lld; it must be text_config.hidden_size, %lld",
             root->where, (long long)out->vision.out_hidden, (long long)out->text.hidden);
     }
-    LT_TRY(read_tied(root, &text, out));
+    LT_TRY(lt_qwen_read_tied(root, &text, "text_config.tie_word_embeddings", out));
     LT_TRY(read_tokens(root, &text, out));
-    read_dtype(&text, out);
+    lt_qwen_read_dtype(&text, out);
     return LT_OK;
 }

@@ -213,8 +213,9 @@ const lt_op_def lt_op_attention = {
 
 lt_val lt_attention(lt_builder *b, lt_val q, lt_val k, lt_val v, lt_attention_attr attr)
 {
-    const lt_val segments =
-        lt_batch_of(b, attr.vision ? LT_BATCH_FRAME_SEGMENTS : LT_BATCH_SEGMENTS);
+    const lt_val segments = lt_batch_of(b, attr.tiles    ? LT_BATCH_TILE_SEGMENTS
+                                           : attr.vision ? LT_BATCH_FRAME_SEGMENTS
+                                                         : LT_BATCH_SEGMENTS);
     return lt_op_apply(b, &lt_op_attention, (const lt_val[]){q, k, v, segments}, 4, &attr,
                        sizeof attr, NULL);
 }

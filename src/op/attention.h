@@ -12,6 +12,7 @@ typedef struct lt_attention_attr {
     int32_t heads, kv_heads; /* query head h reads key head h / (heads / kv_heads) */
     bool causal;             /* row i sees rows j <= i of its segment; else the whole segment */
     bool vision;             /* lt_attention takes the frames' segment table, not the samples' */
+    bool tiles;              /* the frames' with class tokens */
     bool deterministic;      /* gradients have the same bits each time even where that costs time */
 } lt_attention_attr;
 

@@ -20,7 +20,10 @@
 #include "op/rms_norm.h"
 #include "op/rope.h"
 #include "op/rows.h"
+#include "op/scale_add.h"
+#include "op/split.h"
 #include "op/swiglu.h"
+#include "op/tiles.h"
 #include "op/top1.h"
 #include <string.h>
 
@@ -50,6 +53,10 @@ static const lt_op_def *const rows[] = {
     &lt_op_scatter_add_rows,
     &lt_op_gather_rows,
     &lt_op_pos_embed_add,
+    &lt_op_tile_embed,
+    &lt_op_tile_patches,
+    &lt_op_scale_add,
+    &lt_op_split_thirds,
     &lt_op_fold_rows,
     &lt_op_unfold_rows,
     &lt_op_cast,

@@ -19,7 +19,10 @@
 #include "op/rms_norm.h"
 #include "op/rope.h"
 #include "op/rows.h"
+#include "op/scale_add.h"
+#include "op/split.h"
 #include "op/swiglu.h"
+#include "op/tiles.h"
 #include "tests/kit/op_case.h"
 #include <string.h>
 
@@ -81,6 +84,12 @@ static const lt_op_case cases[] = {
     {.def = &lt_op_gather_rows, .in = {VALUE("5x3"), LIST("3", 0, 2, 4)}},
     {.def = &lt_op_pos_embed_add,
      .in = {VALUE("2x3"), PARAM("5x3"), LIST("2x4", 0, 4, 1, 4, 2, 2, 2, 0), F32("2x4")}},
+    {.def = &lt_op_tile_embed,
+     .in = {VALUE("6x3"), PARAM("1x5x3"), PARAM("1x1x3"),
+            LIST("2x6", 0, 1, 1, 0, 0, 1, 0, 0, 1, 1, 0, 1), LIST("3", 0, 5, 8)}},
+    {.def = &lt_op_tile_patches, .in = {VALUE("8x3"), LIST("3", 0, 5, 8)}},
+    {.def = &lt_op_scale_add, .in = {VALUE("5x7"), PARAM("7"), VALUE("5x7")}},
+    {.def = &lt_op_split_thirds, .in = {VALUE("5x9")}},
     {.def = &lt_op_fold_rows, .in = {VALUE("6x3")}, ATTR(lt_fold_attr, .group = 3)},
     {.def = &lt_op_unfold_rows, .in = {VALUE("2x6")}, ATTR(lt_fold_attr, .group = 3)},
     {.def = &lt_op_cast, .in = {VALUE("3x31")}, ATTR(lt_cast_attr, .dtype = LT_F64)},

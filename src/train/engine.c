@@ -127,7 +127,9 @@ static lt_status create_model(lt_engine *e)
     config.text.deterministic =
         e->cfg && (e->cfg->training.use_deter_comp || e->cfg->training.enable_full_determinism);
     config.vision.deterministic = config.text.deterministic;
-    const bool no_head = e->run && !lt_hf_find(e->run->weights, lt_model_head_name(&config));
+    const char *old_head = lt_model_old_head_name(&config);
+    const bool no_head = e->run && !lt_hf_find(e->run->weights, lt_model_head_name(&config)) &&
+                         !(old_head && lt_hf_find(e->run->weights, old_head));
     return lt_model_create(&config, no_head ? LT_HEAD_TIED : LT_HEAD_AS_CONFIG, &e->model);
 }
 

@@ -80,6 +80,7 @@ lt_batch_view lt_feed_view(const lt_batch *b, float *kappa)
         [LT_BATCH_VIS_ROWS] = b->visual_rows,
         [LT_BATCH_PIXELS] = b->pixels,
         [LT_BATCH_FRAME_SEGMENTS] = b->geometry.segments,
+        [LT_BATCH_TILE_SEGMENTS] = b->geometry.tiles,
         [LT_BATCH_PATCH_POS] = b->geometry.row_col,
         [LT_BATCH_CORNERS] = b->geometry.corner,
         [LT_BATCH_CORNER_WEIGHTS] = b->geometry.corner_weight,

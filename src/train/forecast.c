@@ -290,8 +290,11 @@ static lt_extents worst_case(const lt_engine *e)
     const lt_cfg_dataset *d = &e->cfg->data.dataset_param;
     const int64_t samples = e->cfg->training.micro_batch_size, merge = v->merge * v->merge;
     const int64_t tokens = samples * d->basic_parameters.cutoff_len;
-    const int64_t per_image =
-        lt_max_i64(1, d->preprocess_parameters.image_max_pixels / (v->patch * v->patch * merge));
+    const int64_t most =
+        v->intern.class_token // a tile
+            ? v->grid * v->grid / merge
+            : d->preprocess_parameters.image_max_pixels / (v->patch * v->patch * merge);
+    const int64_t per_image = lt_max_i64(1, most);
     const int64_t images = tokens * 3 / 4 / (per_image + 2);
     return (lt_extents){{[LT_EXT_TOKENS] = tokens,
                          [LT_EXT_SAMPLES] = samples,

@@ -25,6 +25,11 @@ static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
 {
     const lt_source *s = ctx;
     lt_image_info info;
+    if (!s->collate.mrope)
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "%s: pictures of InternVL models come through the data plug-in "
+                       "internvl3_5, which is not supported yet; records of text alone are",
+                       path);
     LT_TRY(lt_image_probe(path, &info));
     const lt_status st = lt_image_grid(&s->processor, &s->collate.budget, info.h, info.w, out);
     if (st != LT_OK)
@@ -62,6 +67,13 @@ static lt_attr attr_of(const lt_cfg_attr *a)
 static lt_status open_processor(lt_source *s, const char *dir, const lt_model *model)
 {
     const lt_vision_config *v = &model->config.vision;
+    if (v->intern.class_token) { // its files say nothing of patches
+        s->processor = lt_image_processor_default();
+        s->processor.patch = v->patch;
+        s->processor.merge = v->merge;
+        s->processor.temporal = v->temporal_patch;
+        return LT_OK;
+    }
     const lt_status st = lt_image_processor_open(dir, &s->processor);
     if (st == LT_ERR_NOT_FOUND) {
         lt_error_clear();
@@ -136,7 +148,7 @@ static void set_collate(lt_source *s, const lt_model *model)
     const lt_cfg_preprocess *p = &s->section->preprocess_parameters;
     lt_collate_opts *c = &s->collate;
     *c = lt_collate_opts_default();
-    c->mrope = true;
+    c->mrope = !model->config.vision.intern.class_token;
     c->vision = (lt_vision_ids){model->config.image_token, model->config.video_token,
                                 model->config.vision_start};
     c->vocab_size = model->vocab;

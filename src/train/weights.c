@@ -13,15 +13,22 @@ enum { PIECE = 1 << 22, PART = 1 << 16, MAX_LISTED = 5 };
 
 /* ---- reading ---- */
 
+// The name by which a folder knows a parameter: its own where it knows none.
+static const char *name_in(const lt_hf *hf, const lt_param *p)
+{
+    for (int32_t i = -1; i < p->n_aliases; i++) {
+        const char *name = i < 0 ? p->name : p->aliases[i];
+        if (lt_hf_find(hf, name))
+            return name;
+    }
+    return p->name;
+}
+
 // The weight of a parameter: under its name, or under one of its other names.
 static lt_status find_weight(lt_engine *e, lt_arena *arena, const lt_param *p, lt_hf_weight *out)
 {
     lt_hf *hf = e->run->weights;
-    const char *name = p->name;
-    for (int32_t i = 0; !lt_hf_find(hf, name) && i < p->n_aliases; i++)
-        name = p->aliases[i];
-    if (!lt_hf_find(hf, name))
-        name = p->name; // for the message, and for experts one by one
+    const char *name = name_in(hf, p);
     for (int32_t i = 0; i < p->n_aliases; i++)
         lt_hf_mark_used(hf, p->aliases[i]);
     return lt_hf_find_weight(hf, arena, name, p->rank, p->dim,
@@ -230,7 +237,9 @@ static lt_status weight_item(lt_engine *e, lt_arena *arena, int32_t param, lt_hf
     union {
         const void *in;
         void *out;
-    } view = {.in = e->run && !p->trainable ? lt_hf_find(e->run->weights, p->name) : NULL};
+    } view = {.in = e->run && !p->trainable
+                        ? lt_hf_find(e->run->weights, name_in(e->run->weights, p))
+                        : NULL};
     if (view.in) {
         item->from = ((const lt_st_tensor *)view.in)->dtype;
         item->fetch = lt_st_fetch_view;
@@ -344,10 +353,15 @@ static lt_status cut_edits(lt_engine *e, lt_arena *arena, lt_vec *edits)
         st = lt_arena_text(arena, deepstack.data, deepstack.len, &list);
     lt_buf_deinit(&deepstack);
     LT_TRY(st);
-    const lt_hf_edit all[] = {{"config.json", "text_config.num_hidden_layers", layers},
-                              {"config.json", "vision_config.depth", depth},
-                              {"config.json", "vision_config.deepstack_visual_indexes", list}};
-    return lt_vec_append(edits, all, 3);
+    const lt_intern_config *intern = &e->model->config.vision.intern;
+    const lt_hf_edit all[] = {
+        {"config.json",
+         intern->remote_names ? "llm_config.num_hidden_layers" : "text_config.num_hidden_layers",
+         layers},
+        {"config.json",
+         intern->class_token ? "vision_config.num_hidden_layers" : "vision_config.depth", depth},
+        {"config.json", "vision_config.deepstack_visual_indexes", list}};
+    return lt_vec_append(edits, all, intern->class_token ? 2 : 3);
 }
 
 typedef struct save_lists {

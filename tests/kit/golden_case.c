@@ -10,7 +10,12 @@
 static lt_status reset_param(golden_model *g, lt_arena *arena, const lt_param *p)
 {
     lt_hf_weight w;
-    LT_TRY(lt_hf_find_weight(g->weights, arena, p->name, p->rank, p->dim,
+    const char *name = p->name;
+    for (int32_t i = 0; !lt_hf_find(g->weights, name) && i < p->n_aliases; i++)
+        name = p->aliases[i];
+    if (!lt_hf_find(g->weights, name))
+        name = p->name;
+    LT_TRY(lt_hf_find_weight(g->weights, arena, name, p->rank, p->dim,
                              lt_model_experts_transposed(&g->model->config), &w));
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)p->n_elems * sizeof(float), "a weight"));
@@ -66,7 +71,9 @@ lt_status golden_open(const char *dir, const golden_opts *opts, golden_model *g)
     lt_model_config config;
     LT_TRY(lt_model_config_load(dir, NULL, &config));
     LT_TRY(lt_hf_open(dir, NULL, &g->weights));
-    const bool no_head = lt_hf_find(g->weights, lt_model_head_name(&config)) == NULL;
+    const char *old_head = lt_model_old_head_name(&config);
+    const bool no_head = !lt_hf_find(g->weights, lt_model_head_name(&config)) &&
+                         !(old_head && lt_hf_find(g->weights, old_head));
     LT_TRY(lt_model_create(&config, no_head ? LT_HEAD_TIED : LT_HEAD_AS_CONFIG, &g->model));
     g->ranks = opts->ranks;
     static const char *const layers[] = {"model.language_model.layers.{*}",
@@ -107,9 +114,12 @@ static lt_status read_ints(const reader *r, const char *name, int64_t first, int
 // text between them.
 static lt_status take_medium(reader *r, bool video, int64_t *tokens)
 {
-    int64_t grid[3];
+    const lt_vision_config *v = &r->g->model->config.vision;
+    int64_t grid[3] = {1, v->grid, v->grid}; // a tile
     int64_t *number = video ? &r->video : &r->image, *row = video ? &r->video_row : &r->image_row;
-    LT_TRY(read_ints(r, video ? "in.video_grid_thw" : "in.image_grid_thw", *number * 3, 3, grid));
+    if (!v->intern.class_token)
+        LT_TRY(
+            read_ints(r, video ? "in.video_grid_thw" : "in.image_grid_thw", *number * 3, 3, grid));
     const lt_media m = {video ? LT_MEDIA_VIDEO : LT_MEDIA_IMAGE,
                         lt_st_path(r->c->file),
                         {grid[0], grid[1], grid[2]},
@@ -118,7 +128,7 @@ static lt_status take_medium(reader *r, bool video, int64_t *tokens)
     LT_TRY(lt_vec_push(&r->first_row, row));
     *number += 1;
     *row += lt_grid_patches(m.grid);
-    *tokens = lt_grid_tokens(m.grid, r->g->model->config.vision.merge);
+    *tokens = lt_grid_tokens(m.grid, v->merge);
     return LT_OK;
 }
 
@@ -183,6 +193,29 @@ static lt_status read_row(reader *r, int64_t row, lt_sample *s)
     return LT_OK;
 }
 
+// The patch rows of tile `number` from [tiles, channels, side, side]: merge groups together, a
+// patch as (channel, y, x).
+static lt_status give_tile(const reader *r, const lt_st_tensor *t, int64_t number, float *rows)
+{
+    const lt_vision_config *v = &r->g->model->config.vision;
+    const int64_t side = v->grid * v->patch, n = v->channels * side * side, m = v->merge;
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(r->c->arena, (size_t)n * sizeof(float), &memory));
+    LT_TRY(lt_st_read(t, number * n, n, LT_F32, memory));
+    for (int64_t k = 0; k < v->grid * v->grid; k++) {
+        const int64_t group = k / (m * m), inside = k % (m * m);
+        const int64_t row = group / (v->grid / m) * m + inside / m,
+                      col = group % (v->grid / m) * m + inside % m;
+        for (int64_t i = 0; i < v->channels * v->patch; i++)
+            memcpy(rows + (k * v->channels * v->patch + i) * v->patch,
+                   (float *)memory +
+                       ((i / v->patch) * side + row * v->patch + i % v->patch) * side +
+                       col * v->patch,
+                   (size_t)v->patch * sizeof(float));
+    }
+    return LT_OK;
+}
+
 static lt_status give_pixels(void *ctx, const lt_media *media, void *rows)
 {
     const reader *r = ctx;
@@ -191,6 +224,9 @@ static lt_status give_pixels(void *ctx, const lt_media *media, void *rows)
     if (!t)
         return LT_FAIL(LT_ERR_FORMAT, "%s: tensor %s is missing", lt_st_path(r->c->file), name);
     const int64_t width = r->g->model->pixel_width, i = media - (const lt_media *)r->media.data;
+    if (r->g->model->config.vision.intern.class_token)
+        return give_tile(r, t, LT_AT(&r->first_row, int64_t, i) / lt_grid_patches(media->grid),
+                         rows);
     return lt_st_read(t, LT_AT(&r->first_row, int64_t, i) * width,
                       lt_grid_patches(media->grid) * width, LT_F32, rows);
 }
@@ -199,9 +235,11 @@ static lt_status check_positions(reader *r)
 {
     golden_case *c = r->c;
     int64_t *theirs = NULL;
+    c->positions_equal = true;
+    if (!lt_st_find(c->file, "in.position_ids"))
+        return LT_OK; // 0, 1, 2, ... in every row
     LT_TRY(take_ints(c->arena, 3 * c->rows * c->padded, &theirs, NULL));
     LT_TRY(read_ints(r, "in.position_ids", 0, 3 * c->rows * c->padded, theirs));
-    c->positions_equal = true;
     int64_t t = 0;
     for (int64_t row = 0; row < c->rows; row++) {
         for (int64_t i = 0; c->taken[row] && i < c->lengths[row]; i++, t++) {
@@ -238,7 +276,8 @@ static lt_status collate(reader *r, lt_sample *samples)
     }
     const lt_model_config *m = &r->g->model->config;
     lt_collate_opts o = lt_collate_opts_default();
-    o.mrope = true;
+    o.tiles = m->vision.intern.class_token;
+    o.mrope = !o.tiles;
     o.vision = (lt_vision_ids){m->image_token, m->video_token, m->vision_start};
     o.vocab_size = m->text.vocab;
     o.table_side = m->vision.grid;

@@ -68,6 +68,7 @@ static void put_patches(filler *f, const made_sample *s)
 {
     const int64_t m = f->c->vision.merge, n = f->v->extents.n[LT_EXT_PATCHES],
                   side = f->c->vision.grid;
+    ints(f, LT_BATCH_TILE_SEGMENTS)[f->frame] = (int32_t)(f->patch + f->frame);
     ints(f, LT_BATCH_FRAME_SEGMENTS)[f->frame++] = (int32_t)f->patch;
     for (int64_t k = 0; k < s->rows * s->cols; k++, f->patch++) {
         const int64_t group = k / (m * m), inside = k % (m * m);
@@ -119,6 +120,7 @@ static void fill(filler *f, const made_sample *samples, int64_t n)
     for (int64_t i = 0; i < n; i++)
         put_sample(f, &samples[i], i);
     ints(f, LT_BATCH_SEGMENTS)[n] = (int32_t)f->token;
+    ints(f, LT_BATCH_TILE_SEGMENTS)[f->frame] = (int32_t)(f->patch + f->frame);
     ints(f, LT_BATCH_FRAME_SEGMENTS)[f->frame] = (int32_t)f->patch;
     float *pixels = f->v->value[LT_BATCH_PIXELS].data, *kappa = f->v->value[LT_BATCH_KAPPA].data;
     for (int64_t i = 0, count_pixels = lt_n_elems(&f->v->value[LT_BATCH_PIXELS]); i < count_pixels;

@@ -73,6 +73,11 @@ typedef struct lt_row_kernels {
                        bool bf16, int64_t n);
     void (*gelu_fwd)(void *y, const void *x, bool bf16, bool by_tanh, int64_t n);
     void (*gelu_bwd)(lt_sink dx, const void *x, const void *dy, bool bf16, bool by_tanh, int64_t n);
+    /* y = x + s f */
+    void (*scale_add)(void *y, const void *x, const void *s, const void *f, bool bf16, int64_t n);
+    /* df = s dy; sums += dy f, where anybody asks */
+    void (*scale_grad)(lt_sink df, float *sums, const void *s, const void *f, const void *dy,
+                       bool bf16, int64_t n);
     /* y[width] = z + w_0 p_0 + .. + w_3 p_3, from left to right */
     void (*blend)(void *y, const void *z, const void *const p[4], const float w[4], bool bf16,
                   int64_t width);

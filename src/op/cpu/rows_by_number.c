@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that pick, replace or add rows by number, on the CPU: embedding, scatter_rows,
-// scatter_add_rows, gather_rows, pos_embed_add.
+// scatter_add_rows, gather_rows, pos_embed_add, tile_embed.
 #include "device/cpu/scratch.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
 #include "op/op.h"
+#include "op/tiles.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,7 +276,7 @@ static lt_status scatter_sums(const lt_op_args *a, const int32_t *index, int64_t
                 .keys = keys,
                 .starts = starts,
                 .weights = weights,
-                .width = a->din[1]->dim[1],
+                .width = a->dout[0]->dim[1],
                 .per_row = per_row};
     g.strips = lt_ceil_div(g.width, STRIP);
     return lt_cpu_pieces(a, n_groups * g.strips, 1, sum_group, &g);
@@ -344,4 +345,104 @@ lt_status lt_pos_embed_add_bwd_cpu(const lt_op_args *a)
     return a->din[1]
                ? scatter_sums(a, lt_index(a->in[2]), lt_n_elems(a->in[2]), a->in[3]->data, CORNERS)
                : LT_OK;
+}
+
+// ---- tile_embed: places of patches in a learned table, and a class token for each tile ----
+
+enum { TILE_TABLE = 1, TILE_CLASS, TILE_PLACES, TILE_TILES };
+
+// The position table's row of patch k.
+static int32_t place_of_patch(const lt_op_args *a, int64_t k)
+{
+    const int32_t *at = lt_index(a->in[TILE_PLACES]);
+    return (int32_t)(1 + at[k] * lt_tile_side(a->in[TILE_TABLE]->dim[1]) +
+                     at[a->in[TILE_PLACES]->dim[1] + k]);
+}
+
+static lt_status embed_tile(void *ctx, int64_t piece, int64_t from, int64_t to)
+{
+    (void)piece;
+    const call *c = ctx;
+    const lt_op_args *a = c->a;
+    const bool bf16 = a->in[0]->dtype == LT_BF16;
+    for (int64_t t = from; t < to; t++) {
+        for (int64_t row = c->index[t]; row < c->index[t + 1]; row++) {
+            const int64_t k = row - t - 1;
+            const bool is_class = row == c->index[t];
+            const void *x = is_class ? a->in[TILE_CLASS]->data : lt_at(a->in[0], k * c->width);
+            const int64_t place = is_class ? 0 : place_of_patch(a, k);
+            c->rows->add(lt_at(a->out[0], row * c->width), x,
+                         lt_at(a->in[TILE_TABLE], place * c->width), bf16, c->width);
+        }
+    }
+    return LT_OK;
+}
+
+lt_status lt_tile_embed_fwd_cpu(const lt_op_args *a)
+{
+    if (!lt_cpu_takes(a, LT_IN(TILE_TABLE) | LT_IN(TILE_CLASS) | LT_OUT(0)))
+        return lt_cpu_reference(a, LT_FORWARD);
+    LT_TRY(lt_need_tile_places(a));
+    call c = call_of(a, TILE_TILES, a->out[0]->dim[1]);
+    return lt_cpu_pieces(a, c.n_index - 1, 1, embed_tile, &c);
+}
+
+static lt_status return_tile(void *ctx, int64_t piece, int64_t from, int64_t to)
+{
+    (void)piece;
+    const call *c = ctx;
+    for (int64_t t = from; t < to; t++)
+        for (int64_t row = c->index[t] + 1; row < c->index[t + 1]; row++)
+            put_row(c, lt_cpu_sink(c->a, 0), row - t - 1, c->a->dout[0], row);
+    return LT_OK;
+}
+
+// The class token's gradient: the sum of its rows, in double.
+static lt_status sum_class_rows(const call *c)
+{
+    const lt_tensor *dy = c->a->dout[0];
+    lt_sink out = lt_cpu_sink(c->a, TILE_CLASS);
+    for (int64_t at = 0; at < c->width; at += STRIP) {
+        const int64_t n = lt_min_i64(STRIP, c->width - at);
+        double sum[STRIP] = {0.0};
+        float row[STRIP];
+        for (int64_t t = 0; t + 1 < c->n_index; t++) {
+            lt_convert(row, LT_F32, lt_at(dy, c->index[t] * c->width + at), dy->dtype, n);
+            for (int64_t j = 0; j < n; j++)
+                sum[j] += (double)row[j];
+        }
+        for (int64_t j = 0; j < n; j++)
+            row[j] = (float)sum[j];
+        c->rows->convert(lt_sink_at(out, at), row, false, n);
+    }
+    return LT_OK;
+}
+
+static lt_status sum_places(const call *c, int64_t n_rows)
+{
+    int32_t *places = c->a->run->scratch;
+    LT_ASSERT(c->a->run->scratch_bytes >= (size_t)n_rows * sizeof *places);
+    for (int64_t t = 0; t + 1 < c->n_index; t++) {
+        places[c->index[t]] = 0;
+        for (int64_t row = c->index[t] + 1; row < c->index[t + 1]; row++)
+            places[row] = place_of_patch(c->a, row - t - 1);
+    }
+    return scatter_sums(c->a, places, n_rows, NULL, 1);
+}
+
+lt_status lt_tile_embed_bwd_cpu(const lt_op_args *a)
+{
+    if (!lt_cpu_takes(a, 0))
+        return lt_cpu_reference(a, LT_BACKWARD);
+    for (int i = 0; i <= TILE_CLASS && !a->dout[0]; i++)
+        LT_TRY(lt_cpu_zero(a, i));
+    if (!a->dout[0])
+        return LT_OK;
+    LT_TRY(lt_need_tile_places(a));
+    call c = call_of(a, TILE_TILES, a->dout[0]->dim[1]);
+    if (a->din[0])
+        LT_TRY(lt_cpu_pieces(a, c.n_index - 1, 1, return_tile, &c));
+    if (a->din[TILE_TABLE])
+        LT_TRY(sum_places(&c, a->dout[0]->dim[0]));
+    return a->din[TILE_CLASS] ? sum_class_rows(&c) : LT_OK;
 }

@@ -161,9 +161,9 @@ static const lt_record vision_parallel = {"vision_parallel", ROWS(vision_paralle
 #define AT(field) offsetof(lt_cfg_model, field)
 static const lt_field model_fields[] = {
     {"model_id", LT_FIELD_TEXT, AT(model_id), .flags = LT_FIELD_NULL,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3_vl qwen3_vl_moe",
-                .known = "qwen3_5 qwen3_5_moe internvl3_5", .feature = "model family",
-                .instead = "use a qwen3_vl or qwen3_vl_moe model"},
+     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3_vl qwen3_vl_moe internvl3_5",
+                .known = "qwen3_5 qwen3_5_moe", .feature = "model family",
+                .instead = "use a qwen3_vl, qwen3_vl_moe or internvl3_5 model"},
      .help = "the model family"},
     {"model_name_or_path", LT_FIELD_TEXT, AT(model_name_or_path), .flags = LT_FIELD_NULL,
      .help = "a Hugging Face folder: config.json, tokenizer, and the weights when training.load is "
