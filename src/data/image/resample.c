@@ -86,7 +86,38 @@ static lt_status take_fixed(lt_arena *arena, lt_cubic cubic, axis *a)
         const double w = a->weight[i] * one;
         a->fixed[i] = (int32_t)(w < 0.0 ? w - 0.5 : w + 0.5);
     }
+    LT_TRY(lt_arena_take(arena, (size_t)(a->n_out * (a->taps + 1)) * sizeof *a->pairs, &memory));
+    a->pairs = memory;
+    lt_resample_fill_pairs(a);
     return LT_OK;
+}
+
+static int32_t pair_of(int32_t first, int32_t second)
+{
+    return (int32_t)((uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16);
+}
+
+void lt_resample_fill_pairs(lt_resample_axis *a)
+{
+    const int32_t low = (1 << LT_RESAMPLE_LOW_BITS) - 1;
+    int64_t largest = 0;
+    a->split = false;
+    for (int64_t i = 0; i < a->n_out; i++) {
+        largest = lt_max_i64(largest, a->count[i]);
+        for (int64_t j = 0; j < a->count[i]; j++)
+            a->split |= a->fixed[i * a->taps + j] != (int16_t)a->fixed[i * a->taps + j];
+    }
+    a->n_pairs = (largest + 1) / 2;
+    for (int64_t i = 0; i < a->n_out; i++) {
+        for (int64_t j = 0; j < a->n_pairs; j++) {
+            const int32_t *k = a->fixed + i * a->taps + 2 * j;
+            const int32_t k0 = 2 * j < a->count[i] ? k[0] : 0;
+            const int32_t k1 = 2 * j + 1 < a->count[i] ? k[1] : 0;
+            int32_t *pair = a->pairs + (i * a->n_pairs + j) * 2;
+            pair[0] = a->split ? pair_of(k0 & low, k1 & low) : pair_of(k0, k1);
+            pair[1] = pair_of(k0 >> LT_RESAMPLE_LOW_BITS, k1 >> LT_RESAMPLE_LOW_BITS);
+        }
+    }
 }
 
 static inline uint8_t clip8(int32_t v)
@@ -156,7 +187,7 @@ static lt_status pass_horizontal(lt_arena *arena, const axis *a, const uint8_t *
     const lt_resample_passes *pass = lt_resample_passes_best();
     const int pitch = channels == 3 ? 4 : channels, group = LANES / pitch;
     void *memory = NULL;
-    LT_TRY(lt_arena_take(arena, (size_t)(a->n_in * LANES), &memory));
+    LT_TRY(lt_arena_take(arena, (size_t)((a->n_in + 2 * a->n_pairs) * LANES), &memory));
     uint8_t *lanes = memory;
     for (int64_t y = 0; y < h; y += group) {
         const int n = (int)lt_min_i64(group, h - y);

@@ -3,6 +3,7 @@
 #ifndef LT_DATA_IMAGE_RESAMPLE_PASSES_H
 #define LT_DATA_IMAGE_RESAMPLE_PASSES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -20,12 +21,26 @@ typedef struct lt_resample_axis {
     double *weight;         // [n_out, taps]
     int32_t *fixed;         // [n_out, taps] weight * 2^shift
     int shift;
+    int64_t n_pairs; // (largest count + 1) / 2
+    int32_t *pairs;  // [n_out, n_pairs, 2], of lt_resample_fill_pairs
+    bool split;      // some weight needs more than 16 bits
 } lt_resample_axis;
+
+enum { LT_RESAMPLE_LOW_BITS = 12 };
+/**
+ * Weights of neighbouring taps side by side, for machines that multiply pairs of int16: the low halves
+ * of two weights in one int32, the high halves in the next, weight = high * 2^LT_RESAMPLE_LOW_BITS +
+ * low. Without `split` the low half is the weight itself. What lies beyond `count` is zero.
+ * in       a->fixed; weights below 2^27; pairs with room for (taps + 1) / 2 an output
+ * out      a->n_pairs, a->pairs, a->split
+ */
+void lt_resample_fill_pairs(lt_resample_axis *a);
 
 /** A group of rows side by side: lane = row * pitch + channel. */
 typedef struct lt_resample_rows {
-    const uint8_t *lanes; // [n_in, LT_RESAMPLE_LANES]
-    uint8_t *out;         // first row of the group
+    const uint8_t
+        *lanes;   // [n_in + 2 * n_pairs, LT_RESAMPLE_LANES]; those behind n_in count nothing
+    uint8_t *out; // first row of the group
     int64_t out_stride;
     int n_rows, pitch, channels;
 } lt_resample_rows;
