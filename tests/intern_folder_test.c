@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// InternVL folders in the three spellings of their names, trained and saved: names, shapes and
+// dtypes stay, what is frozen keeps its bytes, a second run goes on from what the first saved.
+#include "base/text.h"
+#include "ckpt/hf_folder.h"
+#include "tests/kit/intern_place.h"
+#include "tests/kit/run_kit.h"
+#include <string.h>
+
+static const struct {
+    lt_intern_spelling names;
+    bool tied;
+    const char *tower, *text, *head;
+} kinds[] = {
+    {LT_INTERN_NEWER, false, "model.vision_tower", "model.language_model", "lm_head.weight"},
+    {LT_INTERN_NEWER, true, "model.vision_tower", "model.language_model", "lm_head.weight"},
+    {LT_INTERN_OLDER, false, "vision_tower", "language_model.model",
+     "language_model.lm_head.weight"},
+    {LT_INTERN_OLDER, true, "vision_tower", "language_model.model",
+     "language_model.lm_head.weight"},
+    {LT_INTERN_REMOTE, false, "vision_model", "language_model.model",
+     "language_model.lm_head.weight"},
+    {LT_INTERN_REMOTE, true, "vision_model", "language_model.model",
+     "language_model.lm_head.weight"},
+};
+enum { N_KINDS = (int)(sizeof kinds / sizeof kinds[0]) };
+
+static lt_hf *open_folder(void *state, const char *dir, const char *name)
+{
+    lt_hf *hf = NULL;
+    assert_ok(lt_hf_open(lt_test_path(state, dir, name), NULL, &hf));
+    return hf;
+}
+
+// Names, shapes and dtypes are the source's; the tower's bytes too, the decoder's are not.
+static void assert_trained(void *state, const char *dir, const char *saved, const char *source,
+                           int kind)
+{
+    lt_hf *a = open_folder(state, dir, saved), *b = open_folder(state, dir, source);
+    assert_int_equal(lt_hf_count(a), lt_hf_count(b));
+    for (int64_t i = 0; i < lt_hf_count(b); i++) {
+        const lt_st_tensor *x = lt_hf_at(a, i), *y = lt_hf_at(b, i);
+        assert_string_equal(x->name, y->name);
+        assert_string_equal(x->dtype_text, y->dtype_text);
+        assert_int_equal(x->rank, y->rank);
+        assert_memory_equal(x->dim, y->dim, (size_t)y->rank * sizeof *y->dim);
+        const bool same = memcmp(x->data, y->data, y->bytes) == 0;
+        if (lt_text_starts(y->name, kinds[kind].tower))
+            assert_true(same);
+        if (lt_text_starts(y->name, kinds[kind].text))
+            assert_false(same);
+    }
+    assert_int_equal(lt_hf_find(a, kinds[kind].head) != NULL, !kinds[kind].tied);
+    lt_hf_close(a);
+    lt_hf_close(b);
+}
+
+static void a_folder_is_saved_under_its_own_names(void **state)
+{
+    for (int i = 0; i < N_KINDS; i++) {
+        const char *dir = lt_intern_place(*state, kinds[i].names, kinds[i].tied);
+        char *freeze = NULL;
+        assert_ok(lt_arena_printf(*state, &freeze, "model.freeze=[%s]", kinds[i].tower));
+        lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=2",
+                                   "lathe.dtype=bf16", freeze);
+        assert_exit(r, 0);
+        assert_trained(*state, dir, "out/iter_0000002", "model", i);
+        r = lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=4",
+                     "training.load=out", "lathe.dtype=bf16", freeze);
+        assert_exit(r, 0);
+        assert_trained(*state, dir, "out/iter_0000004", "out/iter_0000002", i);
+    }
+}
+
+static void all_spellings_train_alike(void **state)
+{
+    double loss[N_KINDS];
+    for (int i = 0; i < N_KINDS; i += 2) {
+        const char *dir = lt_intern_place(*state, kinds[i].names, kinds[i].tied);
+        const lt_run_result r =
+            lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=3");
+        assert_exit(r, 0);
+        loss[i] =
+            lt_run_metric(lt_run_metrics(*state, lt_test_path(*state, dir, "out")), 3, "loss");
+    }
+    assert_near(loss[2], loss[0], 0);
+}
+
+static void pictures_are_refused_with_the_name_of_what_is_missing(void **state)
+{
+    const char *dir = lt_intern_place(*state, LT_INTERN_NEWER, false);
+    lt_place_write(
+        *state, dir, "data.json",
+        "[{\"messages\": [{\"role\": \"user\", \"content\": \"<image> What?\"}, {\"role\": "
+        "\"assistant\", \"content\": \"Red.\"}], \"images\": [\"p0.png\"]}]\n");
+    const lt_run_result r =
+        lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=1",
+                 "training.micro_batch_size=1", "training.gradient_accumulation_steps=1");
+    assert_true(r.exit_code != 0);
+    assert_text_contains(r.err, "data plug-in internvl3_5, which is not supported yet");
+}
+
+LT_TEST_MAIN(LT_TEST(a_folder_is_saved_under_its_own_names), LT_TEST(all_spellings_train_alike),
+             LT_TEST(pictures_are_refused_with_the_name_of_what_is_missing))

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A place to train in (run_place.h) whose model is an InternVL one.
+#ifndef LT_TESTS_KIT_INTERN_PLACE_H
+#define LT_TESTS_KIT_INTERN_PLACE_H
+
+#include "tests/kit/run_place.h"
+
+/** How the folder's weights are named: by transformers, newer or older, or by the remote code. */
+typedef enum lt_intern_spelling {
+    LT_INTERN_NEWER,
+    LT_INTERN_OLDER,
+    LT_INTERN_REMOTE
+} lt_intern_spelling;
+
+/** Make the folder; its path. Four records, of text alone. tied: no tensor for the head. */
+const char *lt_intern_place(void *state, lt_intern_spelling names, bool tied);
+#endif
