@@ -7,6 +7,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // 6 steps of 4 micro-batches of one sample, on 1, 2 or 4 ranks.
@@ -128,6 +129,23 @@ static void interruption_stops_all_ranks_after_one_step(void **state)
     assert_text_contains(r.err, "training.load=out goes on from there");
 }
 
+// To the byte; and a quarter of the state on each of four.
+static void the_plan_of_a_rank_is_what_it_takes(void **state)
+{
+    static const char words[] = "device pool in all: ";
+    const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", "-n", "4", K(1), UNITS);
+    assert_exit(plan, 0);
+    assert_text_contains(plan.out, "the first of 4 ranks; parameters in 4 pieces");
+    assert_text_contains(plan.out, "gathered parameters");
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "-n", "4", K(1), UNITS);
+    assert_exit(r, 0);
+    const char *at = strstr(plan.out, words);
+    assert_non_null(at);
+    assert_near(strtod(at + strlen(words), NULL),
+                lt_run_metric(metrics(state, dir), 6, "memory_bytes"), 0.0);
+}
+
 static void what_cannot_be_is_refused_before_the_start(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
@@ -150,4 +168,5 @@ LT_TEST_MAIN(LT_TEST(every_layout_of_four_ranks_trains_like_one_rank),
              LT_TEST(a_run_of_four_ranks_goes_on_on_one_and_two), LT_TEST(one_rank_speaks_for_all),
              LT_TEST(a_bad_record_ends_all_ranks_and_keeps_what_was_done),
              LT_TEST(interruption_stops_all_ranks_after_one_step),
+             LT_TEST(the_plan_of_a_rank_is_what_it_takes),
              LT_TEST(what_cannot_be_is_refused_before_the_start))

@@ -32,6 +32,7 @@ set(model ../shared/golden/model/qwen3_vl_moe)
 lt_golden(shared/qwen3_vl_moe ${model} tests_golden_model ${model} --quiet)
 lt_golden(shared/qwen3_vl_moe-f64 ${model} tests_golden_model ${model} --quiet --ref-f64)
 lt_golden(shared/qwen3_vl_moe-bf16 ${model} tests_golden_model ${model} --quiet --dtype bf16)
+lt_golden(shared/qwen3_vl_moe-fsdp ${model} tests_golden_model ${model} --quiet -n 4)
 lt_golden(shared/qwen3_vl_moe-full ${model} tests_golden_model ${model} --quiet --policy full)
 include(${PROJECT_SOURCE_DIR}/bench/bench.cmake)
 

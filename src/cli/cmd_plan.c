@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe plan: memory and program of a run, before it starts and without its weights.
 #include "cli/with_config.h"
+#include "comm/local.h"
 #include "train/forecast.h"
+#include "train/team.h"
 
 #include <string.h>
 
@@ -9,7 +11,7 @@ extern const lt_command lt_command_plan;
 
 typedef struct options {
     bool program, worst;
-    int64_t steps, memory;
+    int64_t steps, memory, ranks;
 } options;
 
 static const lt_arg args[] = {
@@ -21,6 +23,8 @@ static const lt_arg args[] = {
      "look at the first N steps (default: all, at most 100000)", 1, 100000},
     {"--device-memory", 0, LT_ARG_BYTES, offsetof(options, memory), "SIZE",
      "say whether the run fits into so much (64GiB)", 0, 0},
+    {"--ranks", 'n', LT_ARG_INT, offsetof(options, ranks), "N",
+     "of the first of N ranks, as lathe train -n N has them", 1, LT_MAX_LOCAL_RANKS},
 };
 
 static lt_status print_state(const lt_forecast *f, lt_buf *out)
@@ -92,6 +96,9 @@ static lt_status report(const lt_engine *e, const lt_forecast *f, const options 
         lt_buf_printf(&out, "%s: %s parameters, %s trained, compute %s\n",
                       e->model->config.model_type, lt_count_text(lt_model_total(e->model, false)).s,
                       lt_count_text(lt_model_total(e->model, true)).s, lt_dtype_name(e->compute));
+    if (st == LT_OK && o->ranks > 1)
+        st = lt_buf_printf(&out, "the first of %lld ranks; parameters in %d pieces\n",
+                           (long long)o->ranks, e->ranks->shard.size);
     if (st == LT_OK)
         st = print_state(f, &out);
     if (st == LT_OK)
@@ -134,7 +141,7 @@ static int64_t steps_of(const lt_config *cfg, const options *o, const lt_forecas
 {
     int64_t steps = cfg->training.train_iters;
     const int64_t batch =
-        cfg->training.micro_batch_size * cfg->training.gradient_accumulation_steps;
+        cfg->training.micro_batch_size * cfg->training.gradient_accumulation_steps * o->ranks;
     if (f->source && cfg->training.train_epochs != LT_CFG_NONE)
         steps =
             cfg->training.train_epochs * (lt_dataset_rows(lt_source_dataset(f->source)) / batch);
@@ -159,7 +166,8 @@ static lt_status plan(const lt_config *cfg, void *opts_of_command, const lt_log 
     lt_engine *e = NULL;
     lt_forecast_opts ahead = {0};
     lt_forecast f = {0};
-    const lt_engine_opts opts = {.training = true};
+    const lt_ranks first = lt_team_first(cfg);
+    const lt_engine_opts opts = {.training = true, .ranks = o->ranks > 1 ? &first : NULL};
     lt_status st;
     LT_TRY_GOTO(st, lt_engine_open(cfg, &opts, log, &e), done);
     LT_TRY_GOTO(st, look_ahead(cfg, o, log, e, &ahead, &f), done);
@@ -177,8 +185,8 @@ done:
 
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
-    options o = {.steps = 100000};
-    return lt_cli_with_config(self, argc, argv, &o, LT_USE_PLAN, plan);
+    options o = {.steps = 100000, .ranks = 1};
+    return lt_cli_with_ranks(self, argc, argv, &o, &o.ranks, LT_USE_PLAN, plan);
 }
 
 const lt_command lt_command_plan = {

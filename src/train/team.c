@@ -34,6 +34,13 @@ lt_status lt_team_run(const lt_config *cfg, lt_team_fn fn, void *ctx)
     return lt_local_run(lt_int(cfg->sizes.world), run_rank, &j);
 }
 
+lt_ranks lt_team_first(const lt_config *cfg)
+{
+    return (lt_ranks){.size = lt_int(cfg->sizes.world),
+                      .dp_size = lt_int(cfg->sizes.dp),
+                      .shard = {lt_int(cfg->sizes.dp_shard), 0}};
+}
+
 lt_status lt_team_sum(const lt_ranks *r, lt_team_counts *c)
 {
     double v[] = {c->failed, c->targets, c->labels, c->tokens, c->patches, c->flops};

@@ -15,6 +15,9 @@ typedef lt_status (*lt_team_fn)(void *ctx, const lt_ranks *ranks);
  */
 LT_NODISCARD lt_status lt_team_run(const lt_config *cfg, lt_team_fn fn, void *ctx);
 
+/** The first rank's place, without the others: for those who only plan. */
+lt_ranks lt_team_first(const lt_config *cfg);
+
 static inline bool lt_is_first(const lt_ranks *r)
 {
     return !r || r->rank == 0;

@@ -296,14 +296,16 @@ static lt_status collate(reader *r, lt_sample *samples)
     return weigh(r->g, c);
 }
 
-// Rows of this rank; false when there are none, and it takes one of another's.
+// Rows of this rank; false when there are none, and it takes one of another's. A balance loss is of
+// all rows together, which are the first rank's then.
 static bool take_rows(const golden_model *g, golden_case *c)
 {
     const int64_t n = g->ranks ? g->ranks->dp_size : 1, mine = g->ranks ? g->ranks->dp_rank : 0;
-    for (int64_t row = mine; row < c->rows; row += n)
-        c->taken[row] = true;
+    const bool together = c->balance > 0.0F;
+    for (int64_t row = 0; row < c->rows; row++)
+        c->taken[row] = together ? mine == 0 : row % n == mine;
     c->taken[mine % c->rows] = true;
-    return mine < c->rows;
+    return together ? mine == 0 : mine < c->rows;
 }
 
 lt_status golden_case_open(const golden_model *g, const char *path, golden_case *c)
@@ -326,6 +328,8 @@ lt_status golden_case_open(const golden_model *g, const char *path, golden_case 
     LT_TRY(lt_arena_take(c->arena, (size_t)c->rows * sizeof(bool), &memory));
     c->taken = memory;
     c->idle = !take_rows(g, c);
+    if (c->idle)
+        c->balance = 0.0F;
     LT_TRY(lt_arena_take(c->arena, (size_t)c->rows * sizeof(lt_sample), &memory));
     reader r = {.g = g, .c = c, .media = LT_VEC_OF(lt_media), .first_row = LT_VEC_OF(int64_t)};
     lt_status st = LT_OK;
