@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model with experts as a whole: its gradients in f64 against differences of its loss (the balance
-// loss of all layers in it), the CPU in f32 against f64, and bits that nothing may change.
+// A model with experts as a whole: its gradients in f64 against differences of its loss (with the
+// balance loss of all layers), the CPU in f32 against f64, and bits that nothing may change.
 #include "base/rng.h"
 #include "exec/exec.h"
 #include "tests/kit/lt_qwen.h"
@@ -145,10 +145,11 @@ static void all_gradients_are_those_of_the_loss(void **state)
         double loss = 0.0;
         assert_ok(lt_exec_loss(w.exec, &w.view, &loss));
         assert_near(loss, r.loss, 1e-12);
-        for (int32_t i = 0; i < w.model->n_params; i++)
+        for (int32_t i = 0; i < w.model->n_params; i++) {
             if (w.model->params[i].trainable &&
                 (renormalise || strstr(w.model->params[i].name, ".mlp.")))
                 check_param(&w, *state, i);
+        }
         close_world(&w);
     }
 }

@@ -48,10 +48,11 @@ static void push_fused(void *state, lt_vec *items, const shape *s, bool down, bo
     source v;
     const int64_t out = down ? s->h : 2 * s->i, in = down ? s->i : s->h;
     int64_t k = 0;
-    for (int64_t e = 0; e < EXPERTS; e++)
+    for (int64_t e = 0; e < EXPERTS; e++) {
         for (int64_t a = 0; a < (transposed ? in : out); a++)
             for (int64_t b = 0; b < (transposed ? out : in); b++)
                 v.values[k++] = value_of(s, down, e, transposed ? b : a, transposed ? a : b);
+    }
     const int64_t dim[3] = {EXPERTS, transposed ? in : out, transposed ? out : in};
     push(state, items, down ? PATH ".experts.down_proj" : PATH ".experts.gate_up_proj", 3, dim, &v);
 }

@@ -368,13 +368,14 @@ static lt_step_result own_result(const lt_exec *e, const unsigned char *slot, in
         r.loss += number_at(results + i * places->bytes + places->balance, wide);
         r.balance += number_at(results + i * places->bytes + places->value, wide) / (double)n;
     }
-    if (places->balance >= 0)
+    if (places->balance >= 0) {
         r.use = (lt_expert_use){.layers = places->layers,
                                 .experts = places->experts,
                                 .n = n,
                                 .stride = places->bytes,
                                 .dtype = wide,
                                 .tables = results + places->table};
+    }
     return r;
 }
 

@@ -101,11 +101,12 @@ static void the_table_of_experts_is_handed_on(void **state)
 {
     const char *fields = lt_test_replace(*state, odd_experts, "step\": 2", "step\": 1");
     lt_model *m = open_text(moe_text(*state, lt_qwen_odd_config, fields));
-    int32_t layer[5];
-    for (int32_t i = 0; i < m->n_blocks; i++)
+    int32_t layer[5] = {-1, -1, -1, -1, -1};
+    for (int32_t i = 0; i < m->n_blocks; i++) {
         for (int k = 0; k < 5; k++)
             if (strcmp(m->blocks[i].name, lt_path_of("model.language_model.layers.%d", k).s) == 0)
                 layer[k] = i;
+    }
     // 0 is the first, with deepstack; 1 is dense; 2 reads the table of 0
     assert_string_equal(m->blocks[layer[0]].kind->name, "first_sparse_layer_deepstack");
     assert_string_equal(m->blocks[layer[1]].kind->name, "decoder_layer_deepstack");

@@ -239,10 +239,11 @@ void lt_qwen_vl_build(lt_assembly *a)
     make_kinds(&d);
     add_params(&d);
     const lt_edge h = add_layers(&d, &tower, &stats);
-    if (stats.block >= 0)
+    if (stats.block >= 0) {
         m->balance_block = lt_assemble_block(a, TEXT ".router_balance", TEXT ".router_balance",
                                              lt_moe_balance_kind(a, c), &stats, LT_BLOCK_LOSS)
                                .block;
+    }
     m->loss_block = lt_assemble_block(a, "lm_head", "lm_head", d.loss, &h, LT_BLOCK_LOSS).block;
     m->logits_block =
         lt_assemble_block(a, "lm_head.logits", "lm_head", d.logits, &h, LT_BLOCK_LOGITS).block;

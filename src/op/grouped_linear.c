@@ -13,10 +13,11 @@ static lt_status infer(const lt_op_args *a)
     const lt_tensor *x = a->in[0], *w = a->in[1];
     LT_TRY(lt_need_dtype(a, 1, "w", x->dtype));
     LT_TRY(lt_need_1d(a, 2, "offsets", LT_I32, w->dim[0] + 1));
-    if (w->dim[2] != x->dim[1])
+    if (w->dim[2] != x->dim[1]) {
         return LT_FAIL(LT_ERR_SHAPE,
                        "grouped_linear needs x [R, K] and w [E, O, K] of one K, got %s and %s",
                        lt_shape_print(x).s, lt_shape_print(w).s);
+    }
     *a->out[0] = lt_tensor_2d(x->dtype, x->dim[0], w->dim[1]);
     return LT_OK;
 }
@@ -26,10 +27,11 @@ static lt_status forward_ref(const lt_op_args *a)
     const lt_tensor *x = a->in[0], *w = a->in[1];
     const int32_t *offsets = a->in[2]->data;
     const int64_t k = w->dim[2], m = w->dim[1];
-    for (int64_t e = 0; e < w->dim[0]; e++)
+    for (int64_t e = 0; e < w->dim[0]; e++) {
         for (int64_t r = offsets[e]; r < offsets[e + 1]; r++)
             for (int64_t o = 0; o < m; o++)
                 lt_store(a->out[0], r * m + o, lt_dot(x, r * k, 1, w, (e * m + o) * k, 1, k));
+    }
     return LT_OK;
 }
 
@@ -37,23 +39,27 @@ static lt_status forward_ref(const lt_op_args *a)
 static void input_gradient(const lt_op_args *a, int64_t e, int64_t from, int64_t to)
 {
     const int64_t k = a->in[1]->dim[2], m = a->in[1]->dim[1];
-    for (int64_t r = from; r < to; r++)
-        for (int64_t c = 0; c < k; c++)
+    for (int64_t r = from; r < to; r++) {
+        for (int64_t c = 0; c < k; c++) {
             lt_put_grad(a, 0, r * k + c,
                         a->dout[0] ? lt_dot(a->dout[0], r * m, 1, a->in[1], e * m * k + c, k, m)
                                    : 0.0);
+        }
+    }
 }
 
 // dW_e = dy^T x over the rows of e
 static void weight_gradient(const lt_op_args *a, int64_t e, int64_t from, int64_t to)
 {
     const int64_t k = a->in[1]->dim[2], m = a->in[1]->dim[1];
-    for (int64_t o = 0; o < m; o++)
-        for (int64_t c = 0; c < k; c++)
+    for (int64_t o = 0; o < m; o++) {
+        for (int64_t c = 0; c < k; c++) {
             lt_put_grad(a, 1, (e * m + o) * k + c,
                         a->dout[0] ? lt_dot(a->dout[0], from * m + o, m, a->in[0], from * k + c, k,
                                             to - from)
                                    : 0.0);
+        }
+    }
 }
 
 static lt_status backward_ref(const lt_op_args *a)

@@ -13,11 +13,12 @@ static lt_status infer(const lt_op_args *a)
 {
     LT_TRY(lt_need_rank(a, 0, "logits", 2));
     const int64_t tokens = a->in[0]->dim[0], experts = a->in[0]->dim[1], k = k_of(a);
-    if (k < 1 || k > experts)
+    if (k < 1 || k > experts) {
         return LT_FAIL(LT_ERR_SHAPE,
                        "moe_route needs k from 1 to the number of experts, got %lld "
                        "and logits %s",
                        (long long)k, lt_shape_print(a->in[0]).s);
+    }
     if (tokens > INT32_MAX / k)
         return LT_FAIL(LT_ERR_SHAPE, "moe_route needs fewer than 2^31 rows, got %lld times %lld",
                        (long long)tokens, (long long)k);

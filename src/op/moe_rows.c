@@ -71,10 +71,11 @@ static lt_status infer_combine(const lt_op_args *a)
     const lt_tensor *x = a->in[0], *w = a->in[1];
     LT_TRY(lt_need_dtype(a, 1, "weights", x->dtype));
     LT_TRY(lt_need_2d(a, 2, "place", LT_I32, w->dim[0], w->dim[1]));
-    if (x->dim[0] != lt_n_elems(w))
+    if (x->dim[0] != lt_n_elems(w)) {
         return LT_FAIL(LT_ERR_SHAPE,
                        "moe_combine needs x [T k, H] and weights [T, k], got %s and %s",
                        lt_shape_print(x).s, lt_shape_print(w).s);
+    }
     *a->out[0] = lt_tensor_2d(x->dtype, w->dim[0], x->dim[1]);
     return LT_OK;
 }

@@ -97,12 +97,13 @@ static lt_status list_unused(lt_engine *e)
 // Where a shape says nothing, who looks after the file should know what was taken.
 static void note_orientation(const lt_engine *e, const lt_param *p, const lt_hf_weight *w)
 {
-    if (w->by_family)
+    if (w->by_family) {
         LT_NOTE(e->log, "weights",
                 "%s fits two layouts of expert matrices; it is read as %s, which is how %s models "
                 "are published",
                 p->name, w->form == LT_HF_TRANSPOSED ? "[experts, in, out]" : "[experts, out, in]",
                 e->model->config.model_type);
+    }
 }
 
 static lt_status load_all(lt_engine *e, lt_arena *arena, float *values)

@@ -66,10 +66,11 @@ static lt_status permute_back_piece(void *ctx, int64_t piece, int64_t from, int6
 {
     (void)piece;
     const rows_call *c = ctx;
-    for (int64_t t = from; t < to; t++)
+    for (int64_t t = from; t < to; t++) {
         for (int64_t i = 0; i < c->width; i += COLUMNS)
             weighted_sum(c, c->a->dout[0], NULL, t, i, lt_min_i64(COLUMNS, c->width - i),
                          lt_cpu_sink(c->a, 0));
+    }
     return LT_OK;
 }
 
