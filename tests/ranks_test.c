@@ -41,6 +41,7 @@ static const char *alone(void **state)
     return dir;
 }
 
+// BR-36: the loss is a mean over the tokens of all ranks, and so is its gradient.
 static void every_layout_of_four_ranks_trains_like_one_rank(void **state)
 {
     const char *const want = metrics(state, alone(state));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs on which naive readers of conversations differ: the rows of spec data-pipeline 16.1, by
-// their numbers. Orders and padding are in sampler_test.c and collate_golden_test.c, 62 and 63 in
-// video/video_test.c; rows 57, 58 and 69 are InternVL's.
+// their numbers. Orders and padding are in sampler_test.c and collate_golden_test.c (60), 56 in
+// tests/check_test.c, 61 in dataset/encode_test.c, 62 and 63 in video/video_test.c, 64 in
+// dataset/dataset_test.c, InternVL's 57, 58 and 69 in template/intern_test.c.
 #include "data/dataset/dataset.h"
 #include "tests/kit/lt_test.h"
 #include <stdio.h>

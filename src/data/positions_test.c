@@ -137,6 +137,24 @@ static void a_videos_grid_row_serves_all_its_slices(void **state)
     assert_int_equal(c.next_slice, 0);
 }
 
+// BR-23: these models have no axis of seconds: a slice moves on by what it holds, at any rate, and
+// stands at one time.
+static void a_clips_rate_does_not_reach_the_positions(void **state)
+{
+    const lt_grid once = {1, 4, 4}, g = {4, 4, 4}; // a second at 2 frames a second, and at 8
+    int32_t ids[64], pos[3 * 64], alone[3 * 64];
+    (void)state;
+    const int64_t n = put_clip(ids, 0, g), n_one = put_clip(ids, 0, once);
+    lt_grid_cursor c = {.videos = &g, .n_videos = 1}, one = {.videos = &once, .n_videos = 1};
+    assert_int_equal(n, 4 * n_one);
+    (void)put_clip(ids, 0, g);
+    assert_ok(lt_positions_mrope(ids, n, &vision, 2, &c, pos, n, NULL, NULL));
+    assert_ok(lt_positions_mrope(ids, n_one, &vision, 2, &one, alone, n_one, NULL, NULL));
+    for (int64_t i = 0; i < n; i++) // 5 positions a slice: stamp, start, two rows of pads, end
+        for (int64_t k = 0; k < 3; k++)
+            assert_int_equal(pos[k * n + i], alone[k * n_one + i % n_one] + 5 * (i / n_one));
+}
+
 // BR-20: in a batch of clips the pointer advances by videos, not by slices.
 static void the_second_clip_of_a_batch_takes_its_own_grid(void **state)
 {
@@ -198,6 +216,7 @@ static void a_vision_start_token_before_text_is_text(void **state)
 LT_TEST_MAIN(LT_TEST(golden_batches_give_the_references_positions),
              LT_TEST(the_worked_example_comes_out),
              LT_TEST(a_videos_grid_row_serves_all_its_slices),
+             LT_TEST(a_clips_rate_does_not_reach_the_positions),
              LT_TEST(the_second_clip_of_a_batch_takes_its_own_grid),
              LT_TEST(rows_that_do_not_fit_their_grids_are_refused),
              LT_TEST(a_vision_start_token_before_text_is_text))

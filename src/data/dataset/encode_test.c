@@ -253,6 +253,31 @@ static void videos_are_counted_and_placed(void **state)
     lt_tokenizer_close(f->tokenizer);
 }
 
+// The reference looks the stamps up by the number of the message, and fails.
+static void row_61_a_video_in_the_second_turn_has_its_own_times(void **state)
+{
+    fixture *f = set_up(state);
+    lt_turn turns[] = {{LT_ROLE_USER, {"hello", 5}},
+                       {LT_ROLE_ASSISTANT, {"x", 1}},
+                       {LT_ROLE_USER, {"<video>", 7}},
+                       {LT_ROLE_ASSISTANT, {"y", 1}}};
+    const char *file = lt_test_path(*state, lt_test_dir(*state), "v.mp4");
+    lt_video_ref video = {.path = file};
+    lt_conversation c = {.turns = turns, .n_turns = 4, .videos = &video, .n_videos = 1};
+    lt_encoder *e;
+    lt_sample s;
+    lt_test_write(file, "x", 1);
+    f->opts.clip_of = clip_of;
+    assert_ok(lt_encoder_create(&f->opts, &e));
+    assert_ok(lt_encode(e, &c, (lt_record_place){"d.json", 4, 9}, *state, &s, NULL));
+    assert_int_equal(s.n_media, 1);
+    assert_text_contains(shown(state, f, &s),
+                         "<0.2 seconds><|vision_start|><|video_pad|><|vision_end|>"
+                         "<1.2 seconds><|vision_start|><|video_pad|><|vision_end|>");
+    lt_encoder_destroy(e);
+    lt_tokenizer_close(f->tokenizer);
+}
+
 LT_TEST_MAIN(LT_TEST(answers_are_trained_and_nothing_else),
              LT_TEST(mask_history_trains_the_last_answer),
              LT_TEST(train_on_prompt_trains_questions_too),
@@ -260,4 +285,5 @@ LT_TEST_MAIN(LT_TEST(answers_are_trained_and_nothing_else),
              LT_TEST(thoughts_follow_the_template_and_the_settings),
              LT_TEST(pairs_past_the_limit_vanish_from_the_end_that_is_walked_last),
              LT_TEST(lengths_are_cut_as_the_reference_cuts_them),
-             LT_TEST(settings_that_cannot_be_are_refused), LT_TEST(videos_are_counted_and_placed))
+             LT_TEST(settings_that_cannot_be_are_refused), LT_TEST(videos_are_counted_and_placed),
+             LT_TEST(row_61_a_video_in_the_second_turn_has_its_own_times))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// InternVL's conversations; tests/golden_intern.c holds them against the reference's.
+// InternVL's conversations, rows 57, 58 and 69 of spec data-pipeline 16.1 among them;
+// tests/golden_intern.c holds them against the reference's.
 #include "data/template/intern.h"
 #include "tests/kit/lt_test.h"
 #include <string.h>
@@ -58,7 +59,7 @@ static void answers_are_trained_with_their_end_but_not_its_newline(void **state)
     assert_ok(lt_tokenizer_encode(t, "<|im_start|>assistant\n", 22, 0, &head));
     assert_ok(lt_intern_encode(&o, turns, 3, n_tokens, 2, &ids, &labels));
     const char *text = shown(state, t, &ids, &labels);
-    // The third tag has no image, and one in an answer is text.
+    // Row 58: the third tag has no image and stays as text, as does one in an answer.
     assert_text_contains(text, "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\n<4>a <2> "
                                "<image><|im_end|>\n<|im_start|>");
     if (head.n == 3) // a vocabulary that has the word, as the real one does
@@ -100,5 +101,50 @@ static void wrong_counts_places_and_cuts_are_errors(void **state)
     lt_tokenizer_close(t);
 }
 
+// The reference takes the id of # for padding and masks it; there is no padding here to mistake it for.
+static void row_57_a_number_sign_is_a_token_like_any_other(void **state)
+{
+    lt_tokenizer *t = small(state);
+    const lt_intern_opts o = {t, START, CONTEXT, END, 1000};
+    const lt_intern_turn turns[] = {turn(LT_INTERN_HUMAN, "#1"),
+                                    turn(LT_INTERN_GPT, "it is all of it#")};
+    lt_vec ids = LT_VEC_OF(int32_t), labels = LT_VEC_OF(int32_t), sign = LT_VEC_OF(int32_t);
+    assert_ok(lt_tokenizer_encode(t, "#", 1, 0, &sign));
+    assert_int_equal(sign.n, 1);
+    assert_int_equal(LT_AT(&sign, int32_t, 0), 2); // InternVL's pad_id
+    assert_ok(lt_intern_encode(&o, turns, 2, NULL, 0, &ids, &labels));
+    assert_text_contains(shown(state, t, &ids, &labels), "user\n#1<|im_end|>\n<|im_start|>");
+    bool trained = false;
+    for (int64_t i = 0; i < labels.n; i++)
+        trained |= LT_AT(&labels, int32_t, i) == 2;
+    assert_true(trained);
+    lt_vec_deinit(&sign);
+    lt_vec_deinit(&ids);
+    lt_vec_deinit(&labels);
+    lt_tokenizer_close(t);
+}
+
+// The reference puts the missing tag into the system text, where it is never replaced.
+static void row_69_a_system_text_first_and_no_tag_is_an_error(void **state)
+{
+    lt_tokenizer *t = small(state);
+    const lt_intern_opts o = {t, START, CONTEXT, END, 1000};
+    const lt_intern_turn plain[] = {turn(LT_INTERN_SYSTEM, "s"), turn(LT_INTERN_HUMAN, "a"),
+                                    turn(LT_INTERN_GPT, "b")},
+                         tagged[] = {turn(LT_INTERN_SYSTEM, "<image>"), turn(LT_INTERN_HUMAN, "a"),
+                                     turn(LT_INTERN_GPT, "b")};
+    static const int64_t n_tokens[] = {4};
+    lt_vec ids = LT_VEC_OF(int32_t), labels = LT_VEC_OF(int32_t);
+    assert_fails(lt_intern_encode(&o, plain, 3, n_tokens, 1, &ids, &labels), LT_ERR_DATA,
+                 "there are 0 <image> tags for 1 images");
+    assert_fails(lt_intern_encode(&o, tagged, 3, n_tokens, 1, &ids, &labels), LT_ERR_DATA,
+                 "there are 0 <image> tags for 1 images");
+    lt_vec_deinit(&ids);
+    lt_vec_deinit(&labels);
+    lt_tokenizer_close(t);
+}
+
 LT_TEST_MAIN(LT_TEST(answers_are_trained_with_their_end_but_not_its_newline),
-             LT_TEST(wrong_counts_places_and_cuts_are_errors))
+             LT_TEST(wrong_counts_places_and_cuts_are_errors),
+             LT_TEST(row_57_a_number_sign_is_a_token_like_any_other),
+             LT_TEST(row_69_a_system_text_first_and_no_tag_is_an_error))
