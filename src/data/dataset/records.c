@@ -128,11 +128,16 @@ static const char *hint(const source *in)
                      : "";
 }
 
-static lt_status not_an_object(const scan *s, char c)
+static lt_status not_an_object(const source *in, lt_record_place at, char c)
 {
     return LT_FAIL(LT_ERR_FORMAT, "%s:%lld: record %lld is not an object: it begins with '%c'%s",
-                   s->in->name, (long long)s->line, (long long)s->number,
-                   c >= ' ' && c <= '~' ? c : '?', hint(s->in));
+                   at.file, (long long)at.line, (long long)at.record,
+                   c >= ' ' && c <= '~' ? c : '?', hint(in));
+}
+
+static lt_record_place here(const scan *s)
+{
+    return (lt_record_place){s->in->name, s->number, s->line};
 }
 
 // The whole array, from behind its opening bracket to the end of the file.
@@ -151,7 +156,7 @@ static lt_status scan_array(scan *s)
                            s->in->name, (long long)s->line, (long long)s->number);
         }
         if (text[s->at] != '{')
-            return not_an_object(s, text[s->at]);
+            return not_an_object(s->in, here(s), text[s->at]);
         const size_t start = s->at;
         const int64_t line = s->line;
         if (!skip_object(s))
@@ -175,15 +180,27 @@ static lt_status scan_array(scan *s)
     return LT_OK;
 }
 
+static bool ends_with_brace(const char *start, const char *end)
+{
+    while (end > start && is_blank(end[-1]))
+        end--;
+    return end > start && end[-1] == '}';
+}
+
+// A line that is no object is a bad record of its own, to be named with all others, unless it is part
+// of one over several lines: then the whole file is of another form.
 static lt_status scan_lines(scan *s)
 {
+    bool whole = false; // the last object ended in its line
     s->in->lines = true;
     for (skip_blanks(s); s->at < s->in->len; skip_blanks(s)) {
         const char *start = s->in->text + s->at, *end = memchr(start, '\n', s->in->len - s->at);
         const size_t stop = end ? (size_t)(end - s->in->text) : s->in->len;
         s->number++;
-        if (*start != '{')
-            return not_an_object(s, *start);
+        if (*start != '{' && !whole)
+            return not_an_object(s->in, here(s), *start);
+        if (*start == '{')
+            whole = ends_with_brace(start, s->in->text + stop);
         LT_TRY(keep(s, s->at, stop, s->line));
         s->at = stop;
     }
@@ -336,6 +353,8 @@ lt_status lt_records_parse(const lt_records *r, int64_t i, json_t **out)
     const char *text = src->text + rec->offset;
     json_error_t error = {0};
     lt_buf scratch = {0};
+    if (*text != '{')
+        return not_an_object(src, place, *text);
     json_t *value = lt_plain_json(text, (size_t)rec->bytes, &scratch);
     lt_buf_deinit(&scratch);
     if (value) {

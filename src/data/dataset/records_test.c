@@ -66,7 +66,6 @@ static void a_file_of_neither_form_is_refused_with_its_line(void **state)
         {"[{\"a\": [1}\n,{}", "d.json:1: record 1 (it begins in line 1): "},
         {"{\n\"a\": 1\n}", "d.json:2: record 2 is not an object: it begins with '\"' (in a file "
                            "that isn't one array"},
-        {"{}\nnull", "d.json:2: record 2 is not an object: it begins with 'n'"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -86,6 +85,8 @@ static void a_json_error_names_file_line_and_record(void **state)
     } cases[] = {
         {"[{\"a\": 1},\n{\"a\":\n tru}]", 1, "d.json:3: record 2: "},
         {"{\"a\": 1}\n{\"a\": 1,}\n", 1, "d.json:2: record 2: "},
+        {"{}\nnull\n[1]\n{}", 1, "d.json:2: record 2 is not an object: it begins with 'n' (in a"},
+        {"{}\nnull\n[1]\n{}", 2, "d.json:3: record 3 is not an object: it begins with '['"},
         {"{\"a\": \"\xFF\"}", 0, "d.json:1: record 1: "},
         {"{\"a\": \"\\ud800\"}", 0, "d.json:1: record 1: "},
     };
