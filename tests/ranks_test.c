@@ -130,6 +130,29 @@ static void interruption_stops_all_ranks_after_one_step(void **state)
     assert_text_contains(r.err, "training.load=out goes on from there");
 }
 
+// In bf16, where less is kept and masters are split, with a validation every two steps.
+static void validation_and_bf16_work_on_ranks(void **state)
+{
+    const char *losses[2];
+    int n[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
+        lt_place_edit(*state, dir, "train.yaml", "  dataset_param:\n", "  dataset_param: &DATA\n");
+        lt_place_edit(*state, dir, "train.yaml",
+                      "  dataloader_param:", "  val_dataset_param: *DATA\n  dataloader_param:");
+        const lt_run_result r =
+            lt_lathe(*state, dir, "train", "train.yaml", ONE, i ? K(1) : K(4), i ? "-n4" : "-n1",
+                     UNITS, "lathe.dtype=bf16", "lathe.policy=lean", "training.val_interval=2");
+        assert_exit(r, 0);
+        losses[i] = metrics(state, dir);
+        for (const char *at = strstr(r.out, "validation"); at; at = strstr(at + 1, "validation"))
+            n[i]++;
+    }
+    assert_true(n[0] >= 3);
+    assert_int_equal(n[1], n[0]);
+    assert_same_losses(losses[1], losses[0], 1, 3e-2);
+}
+
 // To the byte; and a quarter of the state on each of four.
 static void the_plan_of_a_rank_is_what_it_takes(void **state)
 {
@@ -169,5 +192,6 @@ LT_TEST_MAIN(LT_TEST(every_layout_of_four_ranks_trains_like_one_rank),
              LT_TEST(a_run_of_four_ranks_goes_on_on_one_and_two), LT_TEST(one_rank_speaks_for_all),
              LT_TEST(a_bad_record_ends_all_ranks_and_keeps_what_was_done),
              LT_TEST(interruption_stops_all_ranks_after_one_step),
+             LT_TEST(validation_and_bf16_work_on_ranks),
              LT_TEST(the_plan_of_a_rank_is_what_it_takes),
              LT_TEST(what_cannot_be_is_refused_before_the_start))

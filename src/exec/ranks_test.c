@@ -315,6 +315,17 @@ static void any_order_that_the_queues_allow_gives_the_same_bits(void **state)
     }
 }
 
+// Up to three, the tree over ranks adds in the order in which one rank adds micro-batches.
+static void two_and_three_ranks_have_the_bits_of_one_that_does_all(void **state)
+{
+    for (int32_t n = 2; n <= 3; n++) {
+        const setup one = {.copies = 1, .across = 1, .n_micro = n},
+                    all = {.copies = 1, .across = n, .n_micro = 1, .poison = true};
+        const outcome a = run(*state, &one), b = run(*state, &all);
+        assert_same_bits(&b, &a);
+    }
+}
+
 // Pieces are of whole rows, and begin on 256 bytes: nothing else is added to an equal share.
 static void a_rank_holds_its_share_of_the_state(void **state)
 {
@@ -341,7 +352,8 @@ static void meshes_that_do_not_fit_are_refused(void **state)
     assert_fails(lt_local_run(2, open_wrong, &s), LT_ERR_UNSUPPORTED, "ulysses_parallel_size: 2");
 }
 
-LT_TEST_MAIN(LT_TEST(layouts_of_four_ranks_have_the_same_bits),
+LT_TEST_MAIN(LT_TEST(two_and_three_ranks_have_the_bits_of_one_that_does_all),
+             LT_TEST(layouts_of_four_ranks_have_the_same_bits),
              LT_TEST(a_number_of_ranks_that_divides_nothing_works),
              LT_TEST(prefetch_units_and_giving_up_change_no_bit),
              LT_TEST(units_updated_early_have_the_same_bits),
