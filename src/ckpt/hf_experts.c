@@ -51,6 +51,14 @@ static bool name_of(char *to, const char *name, const struct fused *f, const cha
     return len > 0 && len < NAME_MAX_BYTES;
 }
 
+bool lt_hf_has_weight(const lt_hf *hf, const char *name)
+{
+    char text[NAME_MAX_BYTES];
+    const struct fused *f = fused_of(name);
+    return lt_hf_find(hf, name) ||
+           (f && name_of(text, name, f, "", 0, f->parts[0]) && lt_hf_find(hf, text));
+}
+
 static lt_status find_per_expert(lt_hf *hf, lt_arena *arena, const char *name,
                                  const struct fused *f, lt_hf_weight *out)
 {

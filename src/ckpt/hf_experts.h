@@ -28,6 +28,9 @@ typedef struct lt_hf_weight {
 /** Whether a parameter is a fused expert matrix: "....experts.gate_up_proj" or ".down_proj". */
 bool lt_hf_is_experts(const char *name);
 
+/** Whether a folder has a weight by that name, experts one by one included. */
+bool lt_hf_has_weight(const lt_hf *hf, const char *name);
+
 /**
  * Find a weight, check its shape, and mark its tensors as used. Of the two matrices of a layer
  * gate_up_proj decides the orientation of both; where it fits two ways (2I = H) down_proj does, and

@@ -39,7 +39,6 @@ static const lt_json_field vision_fields[] = {
 static const lt_json_rule vision_rules[] = {
     {"hidden_act", "gelu"},       {"attention_dropout", NULL}, {"hidden_dropout_prob", NULL},
     {"projection_dropout", NULL}, {"dropout", NULL},           {"use_mask_token", NULL}};
-static const lt_json_rule text_rules[] = {{"model_type", "qwen3"}};
 static const lt_json_rule root_rules[] = {
     {"quantization_config", NULL},    {"vision_feature_select_strategy", "default"},
     {"projector_hidden_act", "gelu"}, {"ps_version", "v2"},
@@ -174,6 +173,14 @@ static lt_status read_tokens(const lt_json_scope *root, const lt_json_scope *tex
     return lt_qwen_read_eos(text, out);
 }
 
+// The published wrapper never adds the balance loss, whatever output_router_logits says.
+static lt_status check_decoder(const lt_json_scope *text, lt_text_config *c)
+{
+    const lt_json_rule rule = {"model_type", c->moe.experts > 0 ? "qwen3_moe" : "qwen3"};
+    c->moe.router_logits = false;
+    return lt_json_hold(text, &rule, 1);
+}
+
 lt_status lt_intern_read_config(const lt_json_scope *root, bool remote, lt_model_config *out)
 {
     lt_json_scope text = {.where = root->where, .outer = root->object, .outer_path = ""};
@@ -182,13 +189,9 @@ lt_status lt_intern_read_config(const lt_json_scope *root, bool remote, lt_model
     LT_TRY(lt_json_object(root, remote ? "llm_config" : "text_config", &text.object));
     LT_TRY(lt_json_object(root, "vision_config", &vision.object));
     LT_TRY(lt_json_hold(root, root_rules, COUNT(root_rules)));
-    LT_TRY(lt_json_hold(&text, text_rules, COUNT(text_rules)));
     LT_TRY(check_layer(root));
     LT_TRY(lt_qwen_read_text(&text, true, &out->text));
-    if (out->text.moe.experts > 0)
-        return LT_FAIL(LT_ERR_UNSUPPORTED,
-                       "%s: %snum_experts is %lld; InternVL with experts is not supported yet",
-                       root->where, text.path, (long long)out->text.moe.experts);
+    LT_TRY(check_decoder(&text, &out->text));
     LT_TRY(read_vision(root, &vision, remote, &out->vision));
     out->vision.out_hidden = out->text.hidden;
     LT_TRY(lt_qwen_read_tied(

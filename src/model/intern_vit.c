@@ -280,24 +280,13 @@ lt_intern_tower lt_intern_tower_kinds(lt_assembly *a, const lt_vision_config *c)
                              .projector = projector_kind(a, c)};
 }
 
-void lt_intern_params(lt_assembly *a, const char *prefix, const char *old_prefix,
-                      const lt_block_kind *kind, double std)
-{
-    if (a->status != LT_OK)
-        return;
-    lt_assemble_params(a, prefix, kind, std);
-    for (int32_t i = 0; old_prefix && a->status == LT_OK && i < kind->n_params; i++)
-        lt_assemble_alias(a, lt_path_of("%s.%s", prefix, kind->params[i].name).s,
-                          lt_path_of("%s.%s", old_prefix, kind->params[i].name).s);
-}
-
 // Parameters below two places at once: tower.SUFFIX, and old_tower.SUFFIX where there is one.
 static void add(lt_assembly *a, const lt_intern_names *n, const char *suffix,
                 const lt_block_kind *kind, double std)
 {
     const lt_path_text old = lt_path_of("%s.%s", n->old_tower ? n->old_tower : "", suffix);
-    lt_intern_params(a, lt_path_of("%s.%s", n->tower, suffix).s, n->old_tower ? old.s : NULL, kind,
-                     std);
+    lt_assemble_known_as(a, lt_path_of("%s.%s", n->tower, suffix).s, n->old_tower ? old.s : NULL,
+                         kind, std);
 }
 
 void lt_intern_tower_params(lt_assembly *a, const lt_vision_config *c, const lt_intern_names *n,
@@ -315,7 +304,7 @@ void lt_intern_tower_params(lt_assembly *a, const lt_vision_config *c, const lt_
 void lt_intern_projector_params(lt_assembly *a, const lt_vision_config *c, const lt_intern_names *n,
                                 const lt_intern_tower *k)
 {
-    lt_intern_params(a, n->projector, n->old_projector, k->projector, c->initializer_range);
+    lt_assemble_known_as(a, n->projector, n->old_projector, k->projector, c->initializer_range);
 }
 
 // ---- the tower ----

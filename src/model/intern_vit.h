@@ -3,22 +3,14 @@
 #ifndef LT_MODEL_INTERN_VIT_H
 #define LT_MODEL_INTERN_VIT_H
 
-#include "model/assemble.h"
+#include "model/qwen_decoder.h"
 
-/**
- * Where the parts of an InternVL model are in a checkpoint. Each has its place by name, and, unless
- * NULL, an older one by which saved folders may know it.
- */
+/** Where tower and projector are in a checkpoint; `old` as in lt_decoder_names. */
 typedef struct lt_intern_names {
     const char *tower, *old_tower; /* "model.vision_tower", "vision_tower" */
     const char *projector, *old_projector;
-    const char *text, *old_text; /* "model.language_model", "language_model.model" */
-    const char *head, *old_head;
+    lt_decoder_names decoder;
 } lt_intern_names;
-
-/** The kind's parameters below `prefix`, each also known below old_prefix (NULL: not). */
-void lt_intern_params(lt_assembly *a, const char *prefix, const char *old_prefix,
-                      const lt_block_kind *kind, double std);
 
 typedef struct lt_intern_tower {
     const lt_block_kind *patches, *rows, *block, *norm, *projector;

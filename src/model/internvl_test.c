@@ -84,6 +84,21 @@ static void published_sizes_have_their_published_totals_in_both_forms(void **sta
     }
 }
 
+static void the_published_size_with_experts_has_its_total(void **state)
+{
+    const char *text = lt_test_replace(
+        *state, text_of(*state, 1, true), "\"model_type\": \"qwen3\"",
+        "\"model_type\": \"qwen3_moe\", \"num_experts\": 128, \"num_experts_per_tok\": 8, "
+        "\"moe_intermediate_size\": 768, \"output_router_logits\": true");
+    text = lt_test_replace(*state, text, "\"num_hidden_layers\": 28", "\"num_hidden_layers\": 48");
+    text = lt_test_replace(*state, text, "\"num_attention_heads\": 16, \"num_key_value_heads\": 8",
+                           "\"num_attention_heads\": 32, \"num_key_value_heads\": 4");
+    lt_model *m = open_text(text, LT_HEAD_AS_CONFIG);
+    assert_int_equal(lt_model_total(m, false), 30848730112);
+    assert_false(m->config.text.moe.router_logits); // never adds the balance loss
+    lt_model_destroy(m);
+}
+
 static void names_shapes_and_order_are_the_golden_ones(void **state)
 {
     const char *config = lt_test_golden(*state, "model/internvl/config.json"),
@@ -250,6 +265,7 @@ static void work_of_a_tile_counts_its_class_token(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(published_sizes_have_their_published_totals_in_both_forms),
+             LT_TEST(the_published_size_with_experts_has_its_total),
              LT_TEST(names_shapes_and_order_are_the_golden_ones),
              LT_TEST(older_names_of_the_library_are_aliases),
              LT_TEST(the_remote_code_has_names_of_its_own), LT_TEST(the_large_tower_has_its_norms),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen3-VL, dense and with experts. The tower's features replace embedding rows; deepstack's join
-// the first layers.
+// The Qwen3 decoder, dense and with experts. A tower's features replace embedding rows; deepstack's
+// join the first layers.
 #include "model/qwen_decoder.h"
 #include "model/attention.h"
 #include "model/mlp.h"
 #include "model/moe.h"
-#include "model/vision.h"
 #include "op/add.h"
 #include "op/embedding.h"
 #include "op/linear.h"
@@ -15,7 +14,6 @@
 #include "op/rows.h"
 
 #define COUNT(a) ((int32_t)(sizeof(a) / sizeof((a)[0])))
-#define TEXT "model.language_model"
 
 // ---- what the blocks compute ----
 
@@ -45,7 +43,7 @@ enum {
     SPARSE = 1, // routed experts instead of the MLP: one output more, the table of their use
     LATER = 2,  // sparse, and not the first that is: one input more, the table so far
     DEEP = 4,   // deepstack: one input more, features that join the visual rows
-    N_LAYER_KINDS = 8
+    N_LAYER_KINDS = LT_DECODER_LAYER_KINDS
 };
 
 // in: x, the rotary table, features where DEEP, the table of experts where LATER
@@ -123,14 +121,7 @@ static const struct layer_kind {
     [SPARSE | LATER | DEEP] = {"sparse_layer_deepstack", build_sparse_deep},
 };
 
-// A model under construction: kinds of layers are made when they are first met.
-typedef struct decoder {
-    lt_assembly *a;
-    const lt_text_config *c;
-    const lt_block_kind *rope, *embed, *norm, *loss, *logits, *layer[N_LAYER_KINDS];
-} decoder;
-
-static const lt_block_kind *layer_kind(decoder *d, int has)
+static const lt_block_kind *layer_kind(lt_decoder *d, int has)
 {
     const lt_text_config *c = d->c;
     const lt_param_spec dense[] = {
@@ -164,7 +155,7 @@ static const lt_block_kind *layer_kind(decoder *d, int has)
     return d->layer[has];
 }
 
-static void make_kinds(decoder *d)
+static void make_kinds(lt_decoder *d)
 {
     const lt_text_config *c = d->c;
     const lt_param_spec table[] = {LT_MATRIX("weight", c->vocab, c->hidden)},
@@ -183,35 +174,61 @@ static void make_kinds(decoder *d)
     d->logits = lt_assemble_kind(d->a, &logits, &head);
 }
 
-static void add_params(decoder *d)
+void lt_assemble_known_as(lt_assembly *a, const char *prefix, const char *old_prefix,
+                          const lt_block_kind *kind, double std)
 {
-    lt_assembly *a = d->a;
-    const double std = d->c->initializer_range;
-    lt_assemble_params(a, TEXT ".embed_tokens", d->embed, std);
-    for (int i = 0; i < (int)d->c->layers; i++)
-        lt_assemble_params(a, lt_path_of(TEXT ".layers.%d", i).s,
-                           layer_kind(d, lt_moe_is_sparse(d->c, i) ? SPARSE : 0), std);
-    lt_assemble_params(a, TEXT ".norm", d->norm, std);
-    if (a->model->tied)
-        lt_assemble_alias(a, TEXT ".embed_tokens.weight", "lm_head.weight");
+    lt_assemble_params(a, prefix, kind, std);
+    for (int32_t i = 0; old_prefix && a->status == LT_OK && i < kind->n_params; i++)
+        lt_assemble_alias(a, lt_path_of("%s.%s", prefix, kind->params[i].name).s,
+                          lt_path_of("%s.%s", old_prefix, kind->params[i].name).s);
+}
+
+// Parameters at text.SUFFIX, and at old_text.SUFFIX where there is one.
+static void add(lt_decoder *d, const char *suffix, const lt_block_kind *kind)
+{
+    const lt_decoder_names *n = d->names;
+    const lt_path_text old = lt_path_of("%s.%s", n->old_text ? n->old_text : "", suffix);
+    lt_assemble_known_as(d->a, lt_path_of("%s.%s", n->text, suffix).s, n->old_text ? old.s : NULL,
+                         kind, d->c->initializer_range);
+}
+
+static void tie_head(lt_decoder *d)
+{
+    const lt_decoder_names *n = d->names;
+    const lt_path_text embed = lt_path_of("%s.embed_tokens.weight", n->text);
+    lt_assemble_alias(d->a, embed.s, lt_path_of("%s.weight", n->head).s);
+    if (n->old_head)
+        lt_assemble_alias(d->a, embed.s, lt_path_of("%s.weight", n->old_head).s);
+}
+
+void lt_decoder_params(lt_decoder *d)
+{
+    add(d, "embed_tokens", d->embed);
+    for (int i = 0; i < (int)d->c->layers; i++) {
+        add(d, lt_path_of("layers.%d", i).s, layer_kind(d, lt_moe_is_sparse(d->c, i) ? SPARSE : 0));
+    }
+    add(d, "norm", d->norm);
+    if (d->a->model->tied)
+        tie_head(d);
     else
-        lt_assemble_params(a, "lm_head", d->loss, std);
+        lt_assemble_known_as(d->a, d->names->head, d->names->old_head, d->loss,
+                             d->c->initializer_range);
 }
 
 // ---- the model ----
 
-static lt_edge add_block(lt_assembly *a, const char *name, const lt_block_kind *kind,
+static lt_edge add_block(lt_decoder *d, const char *suffix, const lt_block_kind *kind,
                          const lt_edge *inputs)
 {
-    return lt_assemble_block(a, name, name, kind, inputs, LT_BLOCK_BODY);
+    const lt_path_text name = lt_path_of("%s.%s", d->names->text, suffix);
+    return lt_assemble_block(d->a, name.s, name.s, kind, inputs, LT_BLOCK_BODY);
 }
 
 // The layers; stats: the table of experts behind the last sparse one, block -1 when none is.
-static lt_edge add_layers(decoder *d, const lt_tower *tower, lt_edge *stats)
+static lt_edge add_layers(lt_decoder *d, const lt_tower *tower, lt_edge *stats)
 {
-    lt_assembly *a = d->a;
-    const lt_edge table = add_block(a, TEXT ".rotary_emb", d->rope, NULL);
-    lt_edge x = add_block(a, TEXT ".embed_tokens", d->embed, &tower->merged);
+    const lt_edge table = add_block(d, "rotary_emb", d->rope, NULL);
+    lt_edge x = add_block(d, "embed_tokens", d->embed, &tower->merged);
     for (int i = 0; i < (int)d->c->layers; i++) {
         int has = i < tower->n_deepstack ? DEEP : 0, n = 2;
         if (lt_moe_is_sparse(d->c, i))
@@ -221,32 +238,48 @@ static lt_edge add_layers(decoder *d, const lt_tower *tower, lt_edge *stats)
             inputs[n++] = tower->deepstack[i];
         if (has & LATER)
             inputs[n++] = *stats;
-        x = add_block(a, lt_path_of(TEXT ".layers.%d", i).s, layer_kind(d, has), inputs);
+        x = add_block(d, lt_path_of("layers.%d", i).s, layer_kind(d, has), inputs);
         if (has & SPARSE)
             *stats = (lt_edge){.block = x.block, .output = 1};
     }
-    return add_block(a, TEXT ".norm", d->norm, &x);
+    return add_block(d, "norm", d->norm, &x);
+}
+
+void lt_decoder_blocks(lt_decoder *d, const lt_tower *tower)
+{
+    lt_assembly *a = d->a;
+    lt_model *m = a->model;
+    const lt_decoder_names *n = d->names;
+    lt_edge stats = {.block = -1};
+    const lt_edge h = add_layers(d, tower, &stats);
+    const lt_path_text balance = lt_path_of("%s.router_balance", n->text);
+    if (stats.block >= 0) {
+        m->balance_block = lt_assemble_block(a, balance.s, balance.s, lt_moe_balance_kind(a, d->c),
+                                             &stats, LT_BLOCK_LOSS)
+                               .block;
+    }
+    m->loss_block = lt_assemble_block(a, n->head, n->head, d->loss, &h, LT_BLOCK_LOSS).block;
+    m->logits_block = lt_assemble_block(a, lt_path_of("%s.logits", n->head).s, n->head, d->logits,
+                                        &h, LT_BLOCK_LOGITS)
+                          .block;
+    m->embed_param = lt_assemble_find(a, lt_path_of("%s.embed_tokens.weight", n->text).s);
+    m->head_param = lt_assemble_find(a, lt_path_of("%s.weight", n->head).s);
+}
+
+lt_decoder lt_decoder_begin(lt_assembly *a, const lt_decoder_names *names)
+{
+    lt_decoder d = {.a = a, .c = &a->model->config.text, .names = names};
+    make_kinds(&d);
+    return d;
 }
 
 void lt_qwen_vl_build(lt_assembly *a)
 {
-    lt_model *m = a->model;
-    const lt_text_config *c = &m->config.text;
-    decoder d = {.a = a, .c = c};
-    lt_edge stats = {.block = -1};
-    const lt_tower tower = lt_assemble_tower(a, &m->config.vision, "model.visual",
-                                             (int32_t)lt_min_i64(c->layers, LT_MAX_DEEPSTACK));
-    make_kinds(&d);
-    add_params(&d);
-    const lt_edge h = add_layers(&d, &tower, &stats);
-    if (stats.block >= 0) {
-        m->balance_block = lt_assemble_block(a, TEXT ".router_balance", TEXT ".router_balance",
-                                             lt_moe_balance_kind(a, c), &stats, LT_BLOCK_LOSS)
-                               .block;
-    }
-    m->loss_block = lt_assemble_block(a, "lm_head", "lm_head", d.loss, &h, LT_BLOCK_LOSS).block;
-    m->logits_block =
-        lt_assemble_block(a, "lm_head.logits", "lm_head", d.logits, &h, LT_BLOCK_LOGITS).block;
-    m->embed_param = lt_assemble_find(a, TEXT ".embed_tokens.weight");
-    m->head_param = lt_assemble_find(a, "lm_head.weight");
+    static const lt_decoder_names names = {.text = "model.language_model", .head = "lm_head"};
+    const lt_model_config *c = &a->model->config;
+    const lt_tower tower = lt_assemble_tower(a, &c->vision, "model.visual",
+                                             (int32_t)lt_min_i64(c->text.layers, LT_MAX_DEEPSTACK));
+    lt_decoder d = lt_decoder_begin(a, &names);
+    lt_decoder_params(&d);
+    lt_decoder_blocks(&d, &tower);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expert matrices as the tensors of a checkpoint.
 #include "train/expert_items.h"
+#include "train/weights.h"
 
 #include <string.h>
 
@@ -96,6 +97,7 @@ static lt_status part_item(lt_engine *e, lt_arena *arena, int32_t param, const l
     const lt_st_tensor *t = w->parts[part];
     void *memory = NULL;
     item->name = t->name;
+    item->n_aliases = 0; // they name the whole weight
     item->rank = t->rank;
     memset(item->dim, 0, sizeof item->dim);
     memcpy(item->dim, t->dim, (size_t)t->rank * sizeof *t->dim);
@@ -125,7 +127,8 @@ lt_status lt_expert_items(lt_engine *e, lt_arena *arena, int32_t param, const lt
         return lt_vec_push(items, &item);
     }
     lt_hf_weight w;
-    LT_TRY(lt_hf_find_weight(e->run->weights, arena, p->name, p->rank, p->dim, transposed, &w));
+    LT_TRY(lt_hf_find_weight(e->run->weights, arena, lt_weight_name(e->run->weights, p), p->rank,
+                             p->dim, transposed, &w));
     for (int32_t i = 0; i < w.n_parts; i++) {
         item = *like;
         LT_TRY(part_item(e, arena, param, &w, i, matrix, &item));

@@ -13,12 +13,11 @@ enum { PIECE = 1 << 22, PART = 1 << 16, MAX_LISTED = 5 };
 
 /* ---- reading ---- */
 
-// The name by which a folder knows a parameter: its own where it knows none.
-static const char *name_in(const lt_hf *hf, const lt_param *p)
+const char *lt_weight_name(const lt_hf *hf, const lt_param *p)
 {
     for (int32_t i = -1; i < p->n_aliases; i++) {
         const char *name = i < 0 ? p->name : p->aliases[i];
-        if (lt_hf_find(hf, name))
+        if (lt_hf_has_weight(hf, name))
             return name;
     }
     return p->name;
@@ -28,7 +27,7 @@ static const char *name_in(const lt_hf *hf, const lt_param *p)
 static lt_status find_weight(lt_engine *e, lt_arena *arena, const lt_param *p, lt_hf_weight *out)
 {
     lt_hf *hf = e->run->weights;
-    const char *name = name_in(hf, p);
+    const char *name = lt_weight_name(hf, p);
     for (int32_t i = 0; i < p->n_aliases; i++)
         lt_hf_mark_used(hf, p->aliases[i]);
     return lt_hf_find_weight(hf, arena, name, p->rank, p->dim,
@@ -239,7 +238,7 @@ static lt_status weight_item(lt_engine *e, lt_arena *arena, int32_t param, lt_hf
         const void *in;
         void *out;
     } view = {.in = e->run && !p->trainable
-                        ? lt_hf_find(e->run->weights, name_in(e->run->weights, p))
+                        ? lt_hf_find(e->run->weights, lt_weight_name(e->run->weights, p))
                         : NULL};
     if (view.in) {
         item->from = ((const lt_st_tensor *)view.in)->dtype;

@@ -6,6 +6,10 @@
 #include "train/engine.h"
 
 /**
+ * The name by which a folder knows a parameter: its own, or an alias; its own where it knows none.
+ */
+const char *lt_weight_name(const lt_hf *hf, const lt_param *p);
+/**
  * Read every parameter from the engine's checkpoint. Tensors that no parameter takes are listed
  * once; an error with load_strict.
  * errors   LT_ERR_NOT_FOUND, LT_ERR_SHAPE, LT_ERR_DTYPE: name tensor and file

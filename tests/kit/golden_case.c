@@ -11,9 +11,9 @@ static lt_status reset_param(golden_model *g, lt_arena *arena, const lt_param *p
 {
     lt_hf_weight w;
     const char *name = p->name;
-    for (int32_t i = 0; !lt_hf_find(g->weights, name) && i < p->n_aliases; i++)
+    for (int32_t i = 0; !lt_hf_has_weight(g->weights, name) && i < p->n_aliases; i++)
         name = p->aliases[i];
-    if (!lt_hf_find(g->weights, name))
+    if (!lt_hf_has_weight(g->weights, name))
         name = p->name;
     LT_TRY(lt_hf_find_weight(g->weights, arena, name, p->rank, p->dim,
                              lt_model_experts_transposed(&g->model->config), &w));

@@ -12,6 +12,7 @@ typedef enum lt_intern_spelling {
     LT_INTERN_REMOTE
 } lt_intern_spelling;
 
-/** Make the folder; its path. Four records, of text alone. tied: no tensor for the head. */
-const char *lt_intern_place(void *state, lt_intern_spelling names, bool tied);
+/** Make the folder; its path. Four records, of text alone. tied: no tensor for the head.
+ * experts: one layer of two has them. */
+const char *lt_intern_place(void *state, lt_intern_spelling names, bool tied, bool experts);
 #endif
