@@ -2,6 +2,8 @@
 // Every block's graph builds: shapes fit from block to block, for all dtypes and for batches
 // without pictures or targets.
 #include "model/model.h"
+#include "op/layer_norm.h"
+#include "op/rms_norm.h"
 #include "tests/kit/lt_qwen.h"
 #include <string.h>
 
@@ -11,6 +13,7 @@ typedef struct chain {
     lt_extents extents;
     lt_tensor out[LT_MAX_BLOCKS]; // output 0 of each block
     bool needs[LT_MAX_BLOCKS];    // as the graphs say
+    double eps[LT_MAX_BLOCKS];    // of a block's first norm, 0: it has none
 } chain;
 
 static lt_model *open_text(const char *text)
@@ -42,6 +45,18 @@ static void check_params_are_read(const lt_graph *g, const lt_block_kind *kind)
     assert_int_equal(n, kind->n_params);
 }
 
+static double first_eps(const lt_graph *g)
+{
+    for (int64_t i = 0; i < g->nodes.n; i++) {
+        const lt_node *node = &LT_AT(&g->nodes, lt_node, i);
+        if (node->def == &lt_op_layer_norm)
+            return ((const lt_layer_norm_attr *)(const void *)node->attr)->eps;
+        if (node->def == &lt_op_rms_norm)
+            return ((const lt_rms_norm_attr *)(const void *)node->attr)->eps;
+    }
+    return 0;
+}
+
 static void build_block(chain *c, int32_t i)
 {
     const lt_block *block = &c->model->blocks[i];
@@ -68,6 +83,7 @@ static void build_block(chain *c, int32_t i)
     const lt_value *out = &LT_AT(&g.values, lt_value, g.edge_out[0]);
     c->out[i] = out->tensor;
     c->needs[i] = out->needs_grad;
+    c->eps[i] = first_eps(&g);
     lt_graph_deinit(&g);
 }
 
@@ -131,6 +147,64 @@ static void every_block_builds_in_every_dtype_and_batch(void **state)
     lt_model_destroy(c.model);
 }
 
+// Both towers of InternVL, in both sets of names: %s is the tower's own.
+static const char intern_config[] =
+    "{\"model_type\": \"internvl%s\", \"downsample_ratio\": 0.5, \"%s_config\": "
+    "{\"hidden_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 3, "
+    "\"num_key_value_heads\": 1, \"head_dim\": 16, \"intermediate_size\": 40, "
+    "\"vocab_size\": 320, \"rope_theta\": 10000}, %s \"vision_config\": {\"hidden_size\": 30, "
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 3, \"intermediate_size\": 50, "
+    "\"image_size\": 20, \"patch_size\": 5, \"use_mean_pooling\": false, %s}}";
+static const struct {
+    bool remote;
+    const char *tower;
+} interns[] = {
+    {false, "\"attention_bias\": true"},
+    {false, "\"norm_type\": \"rms_norm\", \"use_qk_norm\": true"},
+    {true, "\"qkv_bias\": true"},
+    {true, "\"norm_type\": \"rms_norm\", \"qk_normalization\": true"},
+};
+
+static double eps_of(const chain *c, const char *block)
+{
+    for (int32_t i = 0; i < c->model->n_blocks; i++)
+        if (strcmp(c->model->blocks[i].name, block) == 0)
+            return c->eps[i];
+    fail_msg("the model has no block %s", block);
+    return 0;
+}
+
+// A class token leads each tile in the tower and is gone behind the projector, whose norm has
+// another eps than the tower's.
+static void towers_with_class_tokens_build(void **state)
+{
+    static const lt_dtype dtypes[] = {LT_F32, LT_BF16, LT_F64};
+    for (int k = 0; k < 12; k++) {
+        const bool remote = interns[k % 4].remote;
+        char *text = NULL;
+        assert_ok(lt_arena_printf(*state, &text, intern_config, remote ? "_chat" : "",
+                                  remote ? "llm" : "text", remote ? "" : "\"image_token_id\": 300,",
+                                  interns[k % 4].tower));
+        chain c = {.model = open_text(text), .compute = dtypes[k / 4]};
+        const char *layer = remote ? "vision_model.encoder.layers.1"
+                                   : "model.vision_tower.encoder.layer.1",
+                   *projector = remote ? "mlp1" : "model.multi_modal_projector";
+        for (size_t e = 0; e < sizeof batches / sizeof batches[0]; e++) {
+            const int64_t *n = batches[e].n;
+            c.extents = batches[e];
+            build_all(&c);
+            assert_shape(&c, layer, c.compute, n[LT_EXT_PATCHES] + n[LT_EXT_FRAMES], 30);
+            assert_shape(&c, projector, c.compute, n[LT_EXT_MERGED], 24);
+            assert_int_equal(lt_n_elems(&c.out[c.model->loss_block]), 1);
+        }
+        assert_near(eps_of(&c, layer), 1e-6, 0);
+        assert_near(eps_of(&c, projector), 1e-5, 0);
+        if (!remote)
+            assert_near(eps_of(&c, "model.vision_tower.layernorm"), 1e-6, 0);
+        lt_model_destroy(c.model);
+    }
+}
+
 static void published_sizes_build(void **state)
 {
     for (int i = 0; i < lt_n_qwen_sizes; i++) {
@@ -185,6 +259,6 @@ static void capacities_of_buckets_build(void **state)
     lt_model_destroy(c.model);
 }
 
-LT_TEST_MAIN(LT_TEST(capacities_of_buckets_build),
+LT_TEST_MAIN(LT_TEST(capacities_of_buckets_build), LT_TEST(towers_with_class_tokens_build),
              LT_TEST(every_block_builds_in_every_dtype_and_batch), LT_TEST(published_sizes_build),
              LT_TEST(graphs_and_model_agree_on_who_needs_gradients))
