@@ -148,7 +148,7 @@ static void unpack_indices(const bmp *b, lt_native *out)
         const uint8_t *row = row_of(b, y);
         for (int64_t x = 0; x < b->w; x++) {
             const uint32_t shift = 8 - b->bits * ((uint32_t)(x % per_byte) + 1);
-            out->px[y * b->w + x] = (uint8_t)(row[x / per_byte] >> shift & mask);
+            out->px[y * b->w + x] = (uint8_t)((uint32_t)row[x / per_byte] >> shift & mask);
         }
     }
 }
@@ -160,7 +160,7 @@ static uint8_t channel(uint32_t pixel, uint32_t mask)
     while (mask && !(mask >> shift & 1))
         shift++;
     const uint32_t top = mask >> shift;
-    return top ? (uint8_t)(((pixel & mask) >> shift) * 255U / top) : 0;
+    return (uint8_t)(top ? ((pixel & mask) >> shift) * 255U / top : 0U);
 }
 
 static void unpack_colours(const bmp *b, lt_native *out)
