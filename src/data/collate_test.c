@@ -75,7 +75,8 @@ static lt_collate_opts small_opts(int64_t *width)
     return o;
 }
 
-// BR-01, BR-02, BR-11 (ids, labels and positions are packed alike): a text sample, one with a picture and one with a picture and a video, packed.
+// BR-01, BR-02, BR-11 (ids, labels and positions are packed alike): a text sample, one with a
+// picture and one with a picture and a video, packed.
 static void every_sample_of_a_packed_batch_is_as_if_alone(void **state)
 {
     int64_t width = 0;

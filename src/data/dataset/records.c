@@ -187,8 +187,8 @@ static bool ends_with_brace(const char *start, const char *end)
     return end > start && end[-1] == '}';
 }
 
-// A line that is no object is a bad record of its own, to be named with all others, unless it is part
-// of one over several lines: then the whole file is of another form.
+// A line that is no object is a bad record of its own, to be named with all others, unless it is
+// part of one over several lines: then the whole file is of another form.
 static lt_status scan_lines(scan *s)
 {
     bool whole = false; // the last object ended in its line

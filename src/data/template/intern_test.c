@@ -101,7 +101,8 @@ static void wrong_counts_places_and_cuts_are_errors(void **state)
     lt_tokenizer_close(t);
 }
 
-// The reference takes the id of # for padding and masks it; there is no padding here to mistake it for.
+// The reference takes the id of # for padding and masks it; there is no padding here to mistake it
+// for.
 static void row_57_a_number_sign_is_a_token_like_any_other(void **state)
 {
     lt_tokenizer *t = small(state);
