@@ -30,7 +30,8 @@ enum { LT_RESAMPLE_LOW_BITS = 12 };
 /**
  * Weights of neighbouring taps side by side, for machines that multiply pairs of int16: the low
  * halves of two weights in one int32, the high halves in the next, weight = high *
- * 2^LT_RESAMPLE_LOW_BITS + low. Without `split` the low half is the weight itself. What lies beyond `count` is zero.
+ * 2^LT_RESAMPLE_LOW_BITS + low. Without `split` the low half is the weight itself. What lies
+ * beyond `count` is zero.
  * in       a->fixed; weights below 2^27; pairs with room for (taps + 1) / 2 an output
  * out      a->n_pairs, a->pairs, a->split
  */
