@@ -45,8 +45,8 @@ static double relative(double a, double b)
     return fabs(a - b) / fmax(fabs(b), 1e-30);
 }
 
-// The bias of a tower's keys adds the same number to every score of a query: its true gradient is 0,
-// what the files have is rounding. So it is held against the largest gradient of the model
+// The bias of a tower's keys adds the same number to every score of a query: its true gradient is
+// 0, what the files have is rounding. So it is held against the largest gradient of the model
 // (spec/models.md 8.7).
 static bool is_noise(const golden_model *g, const lt_param *p)
 {

@@ -48,9 +48,9 @@ typedef enum lt_batch_value {
     LT_BATCH_VIS_ROWS,  /* i32 [M] token rows that visual features replace, ascending */
     LT_BATCH_PIXELS,    /* f32 [N, pixel width] patch rows, in token order, merge groups together */
     LT_BATCH_FRAME_SEGMENTS, /* i32 [F + 1] where each frame's patches start, and N */
-    LT_BATCH_TILE_SEGMENTS, /* i32 [F + 1] the same where a class token leads each frame: entry i + i */
-    LT_BATCH_PATCH_POS,     /* i32 [2, N] row and column of each patch in its frame */
-    LT_BATCH_CORNERS,       /* i32 [N, 4] rows of the position table to blend */
+    LT_BATCH_TILE_SEGMENTS,  /* i32 [F + 1] the same with a class token before each: entry i + i */
+    LT_BATCH_PATCH_POS,      /* i32 [2, N] row and column of each patch in its frame */
+    LT_BATCH_CORNERS,        /* i32 [N, 4] rows of the position table to blend */
     LT_BATCH_CORNER_WEIGHTS, /* f32 [N, 4] */
     LT_BATCH_TARGET_ROWS,    /* i32 [n] token rows that carry loss, ascending */
     LT_BATCH_TARGETS,        /* i32 [n] the token to predict there */

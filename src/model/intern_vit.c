@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// InternViT block by block, then pixel shuffle and projector. The names of weights come in two sets.
+// InternViT block by block, then pixel shuffle and projector. The names of weights come in two
+// sets.
 #include "model/intern_vit.h"
 #include "model/mlp.h"
 #include "op/attention.h"

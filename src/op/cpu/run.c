@@ -51,10 +51,8 @@ const lt_row_kernels *lt_row_kernels_of(lt_isa isa)
 {
 #if defined(__x86_64__)
     static const lt_row_kernels *const kernels[LT_N_ISAS] = {
-        [LT_ISA_PLAIN] = &lt_row_kernels_plain,
-        [LT_ISA_AVX2] = &lt_row_kernels_avx2,
-        [LT_ISA_AVX512] = &lt_row_kernels_avx512,
-        [LT_ISA_AVX512_BF16] = &lt_row_kernels_avx512,
+        [LT_ISA_PLAIN] = &lt_row_kernels_plain,   [LT_ISA_AVX2] = &lt_row_kernels_avx2,
+        [LT_ISA_AVX512] = &lt_row_kernels_avx512, [LT_ISA_AVX512_BF16] = &lt_row_kernels_avx512,
         [LT_ISA_AMX] = &lt_row_kernels_avx512,
     };
     return kernels[isa];
