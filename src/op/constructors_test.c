@@ -24,18 +24,18 @@
 enum { T = 6, M = 2, N = 8, TARGETS = 3, PIXELS = 12 };
 
 static const lt_param_spec params[] = {
-    {"embed.weight", 2, {10, 8}, LT_INIT_NORMAL},
-    {"norm.weight", 1, {8}, LT_INIT_ONE},
-    {"q.weight", 2, {8, 8}, LT_INIT_NORMAL},
-    {"k.weight", 2, {4, 8}, LT_INIT_NORMAL},
-    {"q_norm.weight", 1, {4}, LT_INIT_ONE},
-    {"patch.weight", 5, {8, 3, 1, 2, 2}, LT_INIT_NORMAL},
-    {"patch.bias", 1, {8}, LT_INIT_ZERO},
-    {"pos.weight", 2, {9, 8}, LT_INIT_NORMAL},
-    {"ln.weight", 1, {8}, LT_INIT_ONE},
-    {"ln.bias", 1, {8}, LT_INIT_ZERO},
-    {"qkv.weight", 2, {24, 8}, LT_INIT_NORMAL},
-    {"merge.weight", 2, {8, 32}, LT_INIT_NORMAL},
+    {"embed.weight", 2, {10, 8}, .init = LT_INIT_NORMAL},
+    {"norm.weight", 1, {8}, .init = LT_INIT_ONE},
+    {"q.weight", 2, {8, 8}, .init = LT_INIT_NORMAL},
+    {"k.weight", 2, {4, 8}, .init = LT_INIT_NORMAL},
+    {"q_norm.weight", 1, {4}, .init = LT_INIT_ONE},
+    {"patch.weight", 5, {8, 3, 1, 2, 2}, .init = LT_INIT_NORMAL},
+    {"patch.bias", 1, {8}, .init = LT_INIT_ZERO},
+    {"pos.weight", 2, {9, 8}, .init = LT_INIT_NORMAL},
+    {"ln.weight", 1, {8}, .init = LT_INIT_ONE},
+    {"ln.bias", 1, {8}, .init = LT_INIT_ZERO},
+    {"qkv.weight", 2, {24, 8}, .init = LT_INIT_NORMAL},
+    {"merge.weight", 2, {8, 32}, .init = LT_INIT_NORMAL},
 };
 
 static void expect(lt_builder *b, lt_val v, const char *shape)
