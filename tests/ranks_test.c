@@ -12,8 +12,13 @@
 
 // 6 steps of 4 micro-batches of one sample, on 1, 2 or 4 ranks.
 #define ONE "training.micro_batch_size=1"
-#define K(n) "training.gradient_accumulation_steps=" #n
-#define SHARD(n) "parallel.fully_shard_parallel_size=" #n
+#define K1 "training.gradient_accumulation_steps=1"
+#define K2 "training.gradient_accumulation_steps=2"
+#define K4 "training.gradient_accumulation_steps=4"
+#define SHARD_AUTO "parallel.fully_shard_parallel_size=auto"
+#define SHARD1 "parallel.fully_shard_parallel_size=1"
+#define SHARD2 "parallel.fully_shard_parallel_size=2"
+#define SHARD3 "parallel.fully_shard_parallel_size=3"
 #define UNITS "parallel.fsdp_plan.apply_modules=[model.visual,\"model.language_model.layers.{*}\"]"
 #define EVERY_2 "training.save_interval=2"
 
@@ -36,7 +41,7 @@ static void assert_same_losses(const char *got, const char *want, int64_t from, 
 static const char *alone(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
-    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", ONE, K(4), EVERY_2, UNITS);
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", ONE, K4, EVERY_2, UNITS);
     assert_exit(r, 0);
     return dir;
 }
@@ -45,11 +50,11 @@ static const char *alone(void **state)
 static void every_layout_of_four_ranks_trains_like_one_rank(void **state)
 {
     const char *const want = metrics(state, alone(state));
-    static const char *const shards[] = {SHARD(auto), SHARD(2), SHARD(1)};
+    static const char *const shards[] = {SHARD_AUTO, SHARD2, SHARD1};
     const char *first = NULL;
     for (int i = 0; i < 3; i++) {
         const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
-        const lt_run_result r = lt_lathe(*state, dir, "train", "-n", "4", "train.yaml", ONE, K(1),
+        const lt_run_result r = lt_lathe(*state, dir, "train", "-n", "4", "train.yaml", ONE, K1,
                                          UNITS, shards[i], "training.clip_grad=0");
         assert_exit(r, 0);
         if (i == 0) {
@@ -61,7 +66,7 @@ static void every_layout_of_four_ranks_trains_like_one_rank(void **state)
     }
     const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
     const lt_run_result r =
-        lt_lathe(*state, dir, "train", "train.yaml", ONE, K(1), "-n4", UNITS, SHARD(2));
+        lt_lathe(*state, dir, "train", "train.yaml", ONE, K1, "-n4", UNITS, SHARD2);
     assert_exit(r, 0);
     assert_same_losses(metrics(state, dir), want, 1, 2e-4);
 }
@@ -71,9 +76,9 @@ static void a_run_of_four_ranks_goes_on_on_one_and_two(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
     const lt_run_result whole =
-        lt_lathe(*state, dir, "train", "train.yaml", ONE, K(1), "-n", "4", EVERY_2, UNITS);
+        lt_lathe(*state, dir, "train", "train.yaml", ONE, K1, "-n", "4", EVERY_2, UNITS);
     assert_exit(whole, 0);
-    static const char *const more[][2] = {{"-n1", K(4)}, {"-n2", K(2)}, {"-n4", K(1)}};
+    static const char *const more[][2] = {{"-n1", K4}, {"-n2", K2}, {"-n4", K1}};
     const char *from = lt_test_path(*state, dir, "out/iter_0000002");
     char load[1200];
     (void)snprintf(load, sizeof load, "training.load=%s", from);
@@ -109,8 +114,8 @@ static void a_bad_record_ends_all_ranks_and_keeps_what_was_done(void **state)
     const char *png = lt_test_read(*state, path, &n);
     lt_test_write(path, png, n - 30);
     lt_place_edit(*state, dir, LT_PLACE_DATA, "\"p2.png\", \"p3.png\"", "\"p2.png\", \"late.png\"");
-    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", ONE, K(1), "-n", "2",
-                                     UNITS, "data.dataloader_param.shuffle=false");
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", ONE, K1, "-n", "2", UNITS,
+                                     "data.dataloader_param.shuffle=false");
     assert_exit(r, 3);
     assert_text_contains(r.err, "late.png");
     assert_text_contains(r.err, " of 2: ");
@@ -124,7 +129,7 @@ static void interruption_stops_all_ranks_after_one_step(void **state)
     const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
     const lt_run_opts stop = {.signal = SIGINT, .until = " iteration        2/"};
     const char *const args[] = {
-        "train", "train.yaml", ONE, K(1), "-n", "4", UNITS, "training.train_iters=100000", NULL};
+        "train", "train.yaml", ONE, K1, "-n", "4", UNITS, "training.train_iters=100000", NULL};
     const lt_run_result r = lt_run(*state, dir, &stop, args);
     assert_text_contains(r.err, "stopped after step");
     assert_text_contains(r.err, "training.load=out goes on from there");
@@ -141,8 +146,8 @@ static void validation_and_bf16_work_on_ranks(void **state)
         lt_place_edit(*state, dir, "train.yaml",
                       "  dataloader_param:", "  val_dataset_param: *DATA\n  dataloader_param:");
         const lt_run_result r =
-            lt_lathe(*state, dir, "train", "train.yaml", ONE, i ? K(1) : K(4), i ? "-n4" : "-n1",
-                     UNITS, "lathe.dtype=bf16", "lathe.policy=lean", "training.val_interval=2");
+            lt_lathe(*state, dir, "train", "train.yaml", ONE, i ? K1 : K4, i ? "-n4" : "-n1", UNITS,
+                     "lathe.dtype=bf16", "lathe.policy=lean", "training.val_interval=2");
         assert_exit(r, 0);
         losses[i] = metrics(state, dir);
         for (const char *at = strstr(r.out, "validation"); at; at = strstr(at + 1, "validation"))
@@ -158,11 +163,11 @@ static void the_plan_of_a_rank_is_what_it_takes(void **state)
 {
     static const char words[] = "device pool in all: ";
     const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
-    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", "-n", "4", K(1), UNITS);
+    const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", "-n", "4", K1, UNITS);
     assert_exit(plan, 0);
     assert_text_contains(plan.out, "the first of 4 ranks; parameters in 4 pieces");
     assert_text_contains(plan.out, "gathered parameters");
-    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "-n", "4", K(1), UNITS);
+    const lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "-n", "4", K1, UNITS);
     assert_exit(r, 0);
     const char *at = strstr(plan.out, words);
     assert_non_null(at);
@@ -173,7 +178,7 @@ static void the_plan_of_a_rank_is_what_it_takes(void **state)
 static void what_cannot_be_is_refused_before_the_start(void **state)
 {
     const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
-    const lt_run_result three = lt_lathe(*state, dir, "train", "train.yaml", "-n", "4", SHARD(3));
+    const lt_run_result three = lt_lathe(*state, dir, "train", "train.yaml", "-n", "4", SHARD3);
     assert_exit(three, 2);
     assert_text_contains(three.err, "3 does not divide the 4 ranks");
     const lt_run_result many = lt_lathe(*state, dir, "train", "train.yaml", "-n", "65");

@@ -101,11 +101,12 @@ static lt_status create(lt_exec *e)
                                : e->o.update_early ? LT_STATE_WITHOUT_GRADS
                                                    : LT_STATE_WHOLE;
     const lt_shard shard = e->o.ranks ? e->o.ranks->shard : (lt_shard){0};
-    if (is_one_of_many(e) && d->queues)
+    if (is_one_of_many(e) && d->queues) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%d ranks on %s: several ranks run on the CPU alone so far; set "
                        "lathe.device: cpu",
                        e->o.ranks->size, d->name);
+    }
     LT_TRY(copy_options(e));
     LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, mode, shard, &e->layout));
     LT_TRY(check_budget(e, 0));

@@ -303,10 +303,11 @@ static lt_status meet(lt_exec *e, bool batch_apart)
         if (q != LT_QUEUE_HOST)
             LT_TRY(d->event_record(d, e->meet[q], e->stream[q]));
     for (int q = 0; q < LT_N_QUEUES; q++) {
-        for (int other = 0; other < LT_N_QUEUES; other++)
+        for (int other = 0; other < LT_N_QUEUES; other++) {
             if (q != LT_QUEUE_HOST && other != LT_QUEUE_HOST && q != other &&
                 !(batch_apart && q == LT_QUEUE_H2D))
                 LT_TRY(d->stream_wait(d, e->stream[q], e->meet[other]));
+        }
     }
     return LT_OK;
 }

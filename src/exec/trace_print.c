@@ -48,11 +48,12 @@ lt_status lt_trace_print(const lt_trace *t, int rank, lt_buf *out)
                          "\"process_name\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"name\": "
                          "\"rank %d\"}}",
                          rank, rank));
-    for (int q = 0; q < LT_N_QUEUES; q++)
+    for (int q = 0; q < LT_N_QUEUES; q++) {
         LT_TRY(lt_buf_printf(out,
                              ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, "
                              "\"tid\": %d, \"args\": {\"name\": \"%s\"}}",
                              rank, q, lt_queue_name((lt_queue)q)));
+    }
     for (int64_t i = 0; i < spans->n; i++)
         LT_TRY(print_span(&LT_AT(spans, lt_trace_span, i), rank, out));
     return lt_buf_text(out, "\n]}\n");

@@ -173,10 +173,11 @@ static lt_status by_kernel(gradients *g, int32_t node_number, const lt_val *dout
     if (!kernel)
         return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no gradient", x.def->name);
     LT_TRY(lt_vec_push(&g->c->backward, &x));
-    for (int i = 0; i < x.def->n_in; i++)
+    for (int i = 0; i < x.def->n_in; i++) {
         if (x.din[i] != LT_NONE && x.din[i] != g->sum[x.in[i]] &&
             lt_value_at(&g->c->graph, x.in[i])->kind != LT_VALUE_PARAM)
             LT_TRY(add_contribution(g, x.in[i], x.din[i], true));
+    }
     return LT_OK;
 }
 

@@ -67,10 +67,11 @@ static lt_status read_norm_type(const lt_json_scope *vision, lt_vision_config *c
     json_t *v = json_object_get(vision->object, "norm_type");
     const char *name = json_is_string(v) ? json_string_value(v) : v ? "" : "layer_norm";
     c->intern.rms_norm = strcmp(name, "rms_norm") == 0;
-    if (!c->intern.rms_norm && strcmp(name, "layer_norm") != 0)
+    if (!c->intern.rms_norm && strcmp(name, "layer_norm") != 0) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%s: %snorm_type is %s; only layer_norm and rms_norm are supported",
                        vision->where, vision->path, lt_json_print(v).s);
+    }
     return LT_OK;
 }
 
@@ -129,11 +130,12 @@ static lt_status read_vision(const lt_json_scope *root, const lt_json_scope *vis
     LT_TRY(lt_json_hold(vision, vision_rules, COUNT(vision_rules)));
     LT_TRY(lt_json_read(vision, &pool, 1, &pooling));
     LT_TRY(lt_json_read(vision, &places, 1, &positions));
-    if (!positions)
+    if (!positions) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%s: %suse_absolute_position_embeddings is false; only a tower with a "
                        "position table is supported",
                        vision->where, vision->path);
+    }
     LT_TRY(read_norm_type(vision, c));
     LT_TRY(check_heads(vision, c));
     c->intern.class_token = true;
@@ -152,10 +154,11 @@ static lt_status check_layer(const lt_json_scope *root)
     int64_t taken = 0;
     json_t *v = lt_json_find(root, &layer, &path);
     LT_TRY(lt_json_read(root, &layer, 1, &taken));
-    if (taken != -1)
+    if (taken != -1) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%s: %s is %s; only -1, the last layer's output, is supported", root->where,
                        path.s, lt_json_print(v).s);
+    }
     return LT_OK;
 }
 

@@ -52,12 +52,13 @@ static const char *text_of(void *state, int size, bool remote)
 {
     const struct published *s = &sizes[size];
     char *text = NULL;
-    if (remote)
+    if (remote) {
         assert_ok(lt_arena_printf(state, &text, remote_form, s->hidden, s->layers, s->heads,
                                   s->kv_heads, s->intermediate));
-    else
+    } else {
         assert_ok(lt_arena_printf(state, &text, library_form, s->hidden, s->layers, s->heads,
                                   s->kv_heads, s->intermediate));
+    }
     return text;
 }
 

@@ -18,10 +18,11 @@ static lt_status infer(const lt_op_args *a)
 static lt_status forward_ref(const lt_op_args *a)
 {
     const int64_t width = a->in[X]->dim[1];
-    for (int64_t i = 0, n = lt_n_elems(a->in[X]); i < n; i++)
+    for (int64_t i = 0, n = lt_n_elems(a->in[X]); i < n; i++) {
         lt_store(a->out[0], i,
                  lt_load(a->in[X], i) +
                      lt_load(a->in[SCALE], i % width) * lt_load(a->in[BRANCH], i));
+    }
     return LT_OK;
 }
 

@@ -104,10 +104,11 @@ static double sum_of_readers(const lt_op_args *a, int64_t row, int64_t j, int64_
 {
     const int32_t *tiles = lt_index(a->in[TILES]);
     double sum = 0.0;
-    for (int64_t t = 0; t < n_tiles(a, TILES); t++)
+    for (int64_t t = 0; t < n_tiles(a, TILES); t++) {
         for (int64_t r = tiles[t]; r < tiles[t + 1]; r++)
             if (row == (r == tiles[t] ? 0 : table_row(a, r - t - 1)))
                 sum += lt_dout(a, 0, r * width + j);
+    }
     return sum;
 }
 
@@ -115,10 +116,11 @@ static lt_status embed_backward_ref(const lt_op_args *a)
 {
     const int32_t *tiles = lt_index(a->in[TILES]);
     const int64_t width = lt_width(a->in[TABLE]);
-    for (int64_t t = 0; a->din[Z] && t < n_tiles(a, TILES); t++)
+    for (int64_t t = 0; a->din[Z] && t < n_tiles(a, TILES); t++) {
         for (int64_t row = tiles[t] + 1; row < tiles[t + 1]; row++)
             for (int64_t j = 0; j < width; j++)
                 lt_put_grad(a, Z, (row - t - 1) * width + j, lt_dout(a, 0, row * width + j));
+    }
     for (int64_t row = 0; a->din[TABLE] && row < a->din[TABLE]->dim[1]; row++)
         for (int64_t j = 0; j < width; j++)
             lt_put_grad(a, TABLE, row * width + j, sum_of_readers(a, row, j, width));
@@ -185,11 +187,13 @@ static lt_status patches_backward_ref(const lt_op_args *a)
     if (!a->din[0])
         return LT_OK;
     const int64_t width = a->din[0]->dim[1];
-    for (int64_t t = 0; t < n_tiles(a, 1); t++)
-        for (int64_t row = tiles[t]; row < tiles[t + 1]; row++)
+    for (int64_t t = 0; t < n_tiles(a, 1); t++) {
+        for (int64_t row = tiles[t]; row < tiles[t + 1]; row++) {
             for (int64_t j = 0; j < width; j++)
                 lt_put_grad(a, 0, row * width + j,
                             row == tiles[t] ? 0.0 : lt_dout(a, 0, (row - t - 1) * width + j));
+        }
+    }
     return LT_OK;
 }
 

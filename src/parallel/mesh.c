@@ -12,17 +12,19 @@ static lt_status check(const lt_mesh_sizes *s, int64_t world)
                 {"tensor_parallel_size", s->tp}};
     int64_t all = 0;
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
-        if (axes[i].size != 1)
+        if (axes[i].size != 1) {
             return LT_FAIL(LT_ERR_UNSUPPORTED,
                            "parallel.%s: %lld is not supported yet; set it to 1", axes[i].key,
                            (long long)axes[i].size);
+        }
     }
     if (s->dp_replicate < 1 || s->dp_shard < 1 || !lt_mul_i64(s->dp_replicate, s->dp_shard, &all) ||
-        all != world)
+        all != world) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%lld copies of the parameters, each on %lld ranks, are not the %lld ranks "
                        "of this run",
                        (long long)s->dp_replicate, (long long)s->dp_shard, (long long)world);
+    }
     return LT_OK;
 }
 

@@ -33,11 +33,12 @@ static lt_status open_pool(lt_engine *e)
 // Several ranks are on this machine's CPU, and share its memory.
 static lt_status open_shared_cpu(lt_engine *e)
 {
-    if (e->cfg->lathe.device == LT_CFG_DEVICE_CUDA)
+    if (e->cfg->lathe.device == LT_CFG_DEVICE_CUDA) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%s: lathe.device: %d ranks on a GPU are not supported yet; several ranks "
                        "run on the CPU (lathe.device: cpu)",
                        lt_config_where(e->cfg, "lathe.device").s, e->ranks->size);
+    }
     LT_TRY(lt_cpu_open(e->pool, &e->device));
     e->device->memory_bytes /= e->ranks->size;
     return LT_OK;

@@ -25,11 +25,12 @@ static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
 {
     const lt_source *s = ctx;
     lt_image_info info;
-    if (!s->collate.mrope)
+    if (!s->collate.mrope) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "%s: pictures of InternVL models come through the data plug-in "
                        "internvl3_5, which is not supported yet; records of text alone are",
                        path);
+    }
     LT_TRY(lt_image_probe(path, &info));
     const lt_status st = lt_image_grid(&s->processor, &s->collate.budget, info.h, info.w, out);
     if (st != LT_OK)

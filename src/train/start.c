@@ -67,12 +67,13 @@ lt_status lt_start_text(const lt_engine *e, const lt_source *source, const lt_sc
                          e->model->config.model_type, e->run ? e->run->dir : "random weights",
                          lt_count_text(lt_model_total(e->model, false)).s,
                          lt_count_text(lt_model_total(e->model, true)).s));
-    if (e->ranks)
+    if (e->ranks) {
         LT_TRY(lt_buf_printf(out,
                              "\n%d ranks with %d threads each: parameters in %d pieces, %d copies "
                              "of the model; figures are of the first rank",
                              e->ranks->size, lt_pool_threads(e->pool), e->ranks->shard.size,
                              e->ranks->size / e->ranks->shard.size));
+    }
     LT_TRY(print_parameters(e, out));
     LT_TRY(print_optimizer(e, schedule, out));
     LT_TRY(lt_buf_text(out, "\ndata: "));

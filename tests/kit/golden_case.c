@@ -206,12 +206,13 @@ static lt_status give_tile(const reader *r, const lt_st_tensor *t, int64_t numbe
         const int64_t group = k / (m * m), inside = k % (m * m);
         const int64_t row = group / (v->grid / m) * m + inside / m,
                       col = group % (v->grid / m) * m + inside % m;
-        for (int64_t i = 0; i < v->channels * v->patch; i++)
+        for (int64_t i = 0; i < v->channels * v->patch; i++) {
             memcpy(rows + (k * v->channels * v->patch + i) * v->patch,
                    (float *)memory +
                        ((i / v->patch) * side + row * v->patch + i % v->patch) * side +
                        col * v->patch,
                    (size_t)v->patch * sizeof(float));
+        }
     }
     return LT_OK;
 }

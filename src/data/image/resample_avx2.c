@@ -52,7 +52,7 @@ AVX2 static inline __m128i column(const lt_resample_axis *a, const uint8_t *lane
     const uint8_t *p = lanes + a->first[x] * LT_RESAMPLE_LANES;
     sums s0 = {half, zero}, s1 = {half, zero};
     // Always as many: a loop of changing length is mispredicted.
-    for (int64_t j = 0; j < a->n_pairs; j++, pair += 2, p += 2 * LT_RESAMPLE_LANES) {
+    for (int64_t j = 0; j < a->n_pairs; j++, pair += 2, p += (size_t)2 * LT_RESAMPLE_LANES) {
         const __m256i two =
             _mm256_permute4x64_epi64(_mm256_loadu_si256((const __m256i *)(const void *)p), 0xd8);
         add_pair(&s0, _mm256_shuffle_epi8(two, left), pair, split);

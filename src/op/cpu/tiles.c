@@ -24,10 +24,11 @@ static lt_status take_tile(void *ctx, int64_t piece, int64_t from, int64_t to)
     (void)piece;
     const call *c = ctx;
     const lt_tensor *x = c->a->in[0];
-    for (int64_t t = from; t < to; t++)
+    for (int64_t t = from; t < to; t++) {
         memcpy(lt_at(c->a->out[0], (c->tiles[t] - t) * c->width),
                lt_at(x, (c->tiles[t] + 1) * c->width),
                (size_t)((c->tiles[t + 1] - c->tiles[t] - 1) * c->width) * lt_dtype_bytes(x->dtype));
+    }
     return LT_OK;
 }
 
@@ -142,10 +143,11 @@ static lt_status split_piece(void *ctx, int64_t piece, int64_t from, int64_t to)
     (void)piece;
     const call *c = ctx;
     const size_t bytes = (size_t)c->width * lt_dtype_bytes(c->a->in[0]->dtype);
-    for (int64_t row = from; row < to; row++)
+    for (int64_t row = from; row < to; row++) {
         for (int64_t i = 0; i < PARTS; i++)
             memcpy(lt_at(c->a->out[i], row * c->width),
                    lt_at(c->a->in[0], (row * PARTS + i) * c->width), bytes);
+    }
     return LT_OK;
 }
 
@@ -158,12 +160,13 @@ static lt_status join_piece(void *ctx, int64_t piece, int64_t from, int64_t to)
         for (int64_t i = 0; i < PARTS; i++) {
             const int64_t at = (row * PARTS + i) * c->width;
             const lt_tensor *dy = c->a->dout[i];
-            if (dy)
+            if (dy) {
                 c->rows->convert(lt_sink_at(dx, at), lt_at(dy, row * c->width),
                                  dy->dtype == LT_BF16, c->width);
-            else if (!dx.add)
+            } else if (!dx.add) {
                 memset(lt_at(c->a->din[0], at), 0,
                        (size_t)c->width * lt_dtype_bytes(c->a->din[0]->dtype));
+            }
         }
     }
     return LT_OK;
