@@ -56,7 +56,9 @@ int32_t lt_group_rank(const lt_group *g)
 }
 
 // All members come here. sure: they all will, since all have come to the meeting before, and a
-// failure elsewhere must not take memory away that others still read.
+// failure elsewhere must not take memory away that others still read. Otherwise nobody is counted
+// after a failure: those who waited may have left, and a meeting that counts them would let the
+// last one through alone.
 static lt_status meet(const lt_group *g, bool sure)
 {
     circle *c = g->c;
@@ -64,7 +66,7 @@ static lt_status meet(const lt_group *g, bool sure)
     char message[sizeof h->message] = "";
     (void)pthread_mutex_lock(&h->lock);
     const int64_t meeting = c->meeting;
-    if (++c->arrived == c->size) {
+    if ((sure || h->failed == NOBODY) && ++c->arrived == c->size) {
         c->arrived = 0;
         c->meeting++;
         (void)pthread_cond_broadcast(&h->moved);

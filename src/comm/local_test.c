@@ -5,6 +5,7 @@
 #include "tests/kit/lt_test.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { N = 1500 };
 
@@ -156,6 +157,29 @@ static void a_failing_rank_ends_all_with_its_sentence(void **state)
                  "rank 2 of 4: record 17 is broken");
 }
 
+// Rank 0 waits for rank 1, which comes after rank 2 has failed and rank 0 has left.
+static lt_status come_late(void *ctx, lt_group *world)
+{
+    (void)ctx;
+    lt_group *pair = NULL;
+    LT_TRY(lt_group_split(world, lt_group_rank(world) / 2, &pair));
+    lt_status st = LT_OK;
+    if (lt_group_rank(world) == 1)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    if (lt_group_rank(world) == 2)
+        st = LT_FAIL(LT_ERR_DATA, "record 18 is broken");
+    else
+        st = lt_barrier(pair);
+    lt_group_close(pair);
+    return st;
+}
+
+static void nobody_waits_for_those_who_left(void **state)
+{
+    (void)state;
+    assert_fails(lt_local_run(3, come_late, NULL), LT_ERR_DATA, "record 18 is broken");
+}
+
 static lt_status disagree(void *ctx, lt_group *world)
 {
     (void)ctx;
@@ -179,5 +203,6 @@ static void the_number_of_ranks_has_bounds(void **state)
 LT_TEST_MAIN(LT_TEST(sums_have_the_bits_of_the_tree_on_any_number_of_ranks),
              LT_TEST(sums_over_blocks_of_ranks_nest), LT_TEST(bytes_come_where_they_should),
              LT_TEST(a_failing_rank_ends_all_with_its_sentence),
+             LT_TEST(nobody_waits_for_those_who_left),
              LT_TEST(different_calls_are_an_error_and_no_hang),
              LT_TEST(the_number_of_ranks_has_bounds))
