@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe check, and what training does with the records that it names.
+#include "base/text.h"
 #include "tests/kit/run_kit.h"
 #include "tests/kit/run_place.h"
 #include <jansson.h>
@@ -54,6 +55,46 @@ static void each_bad_record_is_named(void **state)
                          "left out: data.json:5: record 5: its last turn has no answer: add");
     assert_text_contains(r.out, "2 can be used, 1 are left out, 3 would stop training\n");
     assert_text_contains(r.err, "error: training would stop at these data");
+}
+
+static int64_t count(const char *text, const char *word)
+{
+    int64_t n = 0;
+    for (; (text = strstr(text, word)) != NULL; text += strlen(word))
+        n++;
+    return n;
+}
+
+// Of each kind the first few are named, whatever numbers and names stand in them.
+static void many_bad_records_are_counted_by_kind(void **state)
+{
+    enum { N = 12 };
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    lt_buf records = {0};
+    for (int i = 0; i < N; i++) {
+        assert_ok(lt_buf_printf(&records, RECORD("<image>", "\"a\"", "\"none%d.png\""), i));
+        assert_ok(lt_buf_text(&records, RECORD("no tag", "\"a\"", "\"p1.png\"")));
+        assert_ok(lt_buf_text(&records, "{\"messages\": [], \"images\": []}\n"));
+    }
+    lt_test_write(lt_test_path(*state, dir, LT_PLACE_DATA), records.data, records.len);
+    lt_buf_deinit(&records);
+    const lt_run_result r = lt_lathe(*state, dir, "check", "train.yaml");
+    assert_exit(r, 3);
+    assert_int_equal(count(r.out, ".png, is not there"), 5);
+    assert_int_equal(count(r.out, "its turns hold 0 <image> tags"), 5);
+    assert_int_equal(count(r.out, "it has no turns"), 5);
+    assert_text_contains(r.out, "stops:    7 more like data.json:1: record 1; --all names each");
+    assert_text_contains(r.out, "stops:    7 more like data.json:2: record 2; --all names each");
+    assert_text_contains(r.out, "left out: 7 more like data.json:3: record 3; --all names each");
+    const char *sums = strstr(r.out, "0 can be used, 12 are left out, 24 would stop training\n");
+    assert_non_null(sums);
+    assert_int_equal(count(sums, "\n"), 1); // they come last
+    const lt_run_result all = lt_lathe(*state, dir, "check", "train.yaml", "--all");
+    assert_int_equal(count(all.out, ".png, is not there"), N);
+    assert_int_equal(count(all.out, "it has no turns"), N);
+    assert_null(strstr(all.out, "more like"));
+    const lt_run_result json = lt_lathe(*state, dir, "check", "train.yaml", "--json");
+    assert_int_equal(count(json.out, "\"message\":"), 3 * N);
 }
 
 static int64_t number(const json_t *o, const char *key)
@@ -277,7 +318,8 @@ static void large_pictures_take_no_lasting_memory(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(good_data_are_summed_up), LT_TEST(each_bad_record_is_named),
-             LT_TEST(scripts_get_one_json_object), LT_TEST(one_record_is_shown_with_its_labels),
+             LT_TEST(many_bad_records_are_counted_by_kind), LT_TEST(scripts_get_one_json_object),
+             LT_TEST(one_record_is_shown_with_its_labels),
              LT_TEST(training_skips_or_stops_as_asked),
              LT_TEST(a_validation_file_is_checked_and_validated_on),
              LT_TEST(a_template_that_the_checkpoint_does_not_know_is_warned_of),

@@ -9,6 +9,7 @@
 enum { MESSAGE_BYTES = 4096 };
 
 static _Thread_local char message[MESSAGE_BYTES];
+static _Thread_local const char *kind = ""; // a format, which lives as long as the program
 
 const char *lt_status_text(lt_status st)
 {
@@ -29,12 +30,19 @@ lt_status lt_fail(lt_status code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return lt_error_adopt(code, text);
+    lt_error_adopt(code, text);
+    kind = fmt;
+    return code;
 }
 
 const char *lt_error_message(void)
 {
     return message;
+}
+
+const char *lt_error_kind(void)
+{
+    return kind;
 }
 
 void lt_error_note(const char *fmt, ...)
@@ -57,6 +65,7 @@ void lt_error_note(const char *fmt, ...)
 void lt_error_clear(void)
 {
     message[0] = 0;
+    kind = "";
 }
 
 lt_status lt_error_adopt(lt_status code, const char *text)
@@ -64,6 +73,7 @@ lt_status lt_error_adopt(lt_status code, const char *text)
     const size_t len = strnlen(text, MESSAGE_BYTES - 1);
     memmove(message, text, len);
     message[len] = 0;
+    kind = "";
     return code;
 }
 

@@ -51,6 +51,11 @@ lt_status lt_fail(lt_status code, const char *fmt, ...) LT_PRINTF(2, 3);
  * thread.
  */
 const char *lt_error_message(void);
+/**
+ * The words of the thread's last failure before its values were put in: what failures of one kind
+ * have in common. "" when there was none, or when it came from another thread.
+ */
+const char *lt_error_kind(void);
 /** Put "what we were about: " in front of the thread's message. Call while passing a failure up. */
 void lt_error_note(const char *fmt, ...) LT_PRINTF(1, 2);
 /** Forget the thread's message (tests; a failure that was dealt with). */

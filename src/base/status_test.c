@@ -32,6 +32,21 @@ static void notes_go_in_front(void **state)
     assert_text_equal(lt_error_message(), "run a: saving step 7: disk full");
 }
 
+static void failures_of_one_kind_share_their_words(void **state)
+{
+    (void)state;
+    for (int rows = 3; rows < 5; rows++) {
+        assert_int_equal(lt_fail(LT_ERR_SHAPE, "%s has %d rows", "x", rows), LT_ERR_SHAPE);
+        lt_error_note("reading a file");
+        assert_text_equal(lt_error_kind(), "%s has %d rows");
+    }
+    assert_int_equal(lt_error_adopt(LT_ERR_SHAPE, "x has 3 rows"), LT_ERR_SHAPE);
+    assert_text_equal(lt_error_kind(), "");
+    assert_int_equal(lt_fail(LT_ERR_IO, "disk full"), LT_ERR_IO);
+    lt_error_clear();
+    assert_text_equal(lt_error_kind(), "");
+}
+
 static void long_messages_are_cut_at_the_end(void **state)
 {
     char *text = lt_test_take(*state, 6001);
@@ -89,5 +104,6 @@ static void checked_sums_and_products_see_overflow(void **state)
 
 LT_TEST_MAIN(LT_TEST(a_failure_keeps_its_code_and_sentence),
              LT_TEST(a_message_may_be_part_of_the_next), LT_TEST(notes_go_in_front),
+             LT_TEST(failures_of_one_kind_share_their_words),
              LT_TEST(long_messages_are_cut_at_the_end), LT_TEST(threads_have_messages_of_their_own),
              LT_TEST(every_code_has_a_text), LT_TEST(checked_sums_and_products_see_overflow))

@@ -8,14 +8,18 @@ extern const lt_command lt_command_check;
 
 typedef struct options {
     int64_t show;
-    bool json, validation;
+    bool json, validation, all;
 } options;
+
+enum { FAULTS_OF_A_KIND = 5 };
 
 static const lt_arg args[] = {
     {"--show", 0, LT_ARG_INT, offsetof(options, show), "N",
      "print record N: its tokens, which of them are trained, its images", 1, INT64_MAX},
     {"--json", 0, LT_ARG_FLAG, offsetof(options, json), NULL,
      "print one JSON object a data set instead of text", 0, 0},
+    {"--all", 0, LT_ARG_FLAG, offsetof(options, all), NULL,
+     "name every bad record; otherwise the first five of each kind are, the rest counted", 0, 0},
     {"--validation", 0, LT_ARG_FLAG, offsetof(options, validation), NULL,
      "look at the validation data only (--show: a record of them)", 0, 0},
 };
@@ -69,7 +73,7 @@ static lt_status look(checking *k, lt_source *s, const lt_cfg_basic *b, const ch
         if (st == LT_OK)
             st = lt_buf_text(&out, "\n");
         if (st == LT_OK)
-            st = lt_check_print(&r, &out);
+            st = lt_check_print(&r, k->o->all ? INT64_MAX : FAULTS_OF_A_KIND, &out);
     }
     if (st == LT_OK)
         st = lt_cli_print(out.data);
@@ -149,9 +153,9 @@ const lt_command lt_command_check = {
     .options = args,
     .n_options = sizeof args / sizeof *args,
     .details =
-        "Reads, tokenises and decodes all of it in parallel, names each bad record with its\n"
-        "file, line and number, and sums up tokens, labels, images, cuts and lengths. Needs\n"
-        "the model's config.json, tokenizer and processor, but not its weights. It fails\n"
-        "when training would stop.\n",
+        "Reads, tokenises and decodes all of it in parallel, names bad records with their\n"
+        "file, line and number (five of each kind; --all: each of them), and sums up tokens,\n"
+        "labels, images, cuts and lengths. Needs the model's config.json, tokenizer and\n"
+        "processor, but not its weights. It fails when training would stop.\n",
     .run = run,
 };

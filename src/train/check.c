@@ -33,18 +33,30 @@ static bool stops(const check *k, bool dropped)
     return !dropped || k->o->stop_bad;
 }
 
+/** What looking at a record finds. */
+typedef struct finding {
+    lt_sample s;
+    lt_cut cut;
+    unsigned seen;
+    const char *dropped; // the kind of fault that the reference leaves a record out for by itself
+    bool large_box;
+} finding;
+
 /** The thread's message becomes a fault. Called under the lock. */
-static lt_status add_fault(check *k, int64_t index, bool dropped)
+static lt_status add_fault(check *k, int64_t index, const finding *f)
 {
     char *copy = NULL;
     const char *message = lt_error_message();
     LT_TRY(lt_arena_text(k->out->arena, message, strlen(message), &copy));
-    const bool stop = stops(k, dropped);
-    const lt_check_fault f = {
-        .index = index, .place = lt_dataset_place(k->d, index), .left_out = !stop, .message = copy};
+    const bool stop = stops(k, f->dropped != NULL);
+    const lt_check_fault fault = {.index = index,
+                                  .place = lt_dataset_place(k->d, index),
+                                  .left_out = !stop,
+                                  .message = copy,
+                                  .kind = f->dropped ? f->dropped : lt_error_kind()};
     *(stop ? &k->out->n_stopping : &k->out->n_left_out) += 1;
     lt_error_clear();
-    return lt_vec_push(&k->out->faults, &f);
+    return lt_vec_push(&k->out->faults, &fault);
 }
 
 static void add_sample(check *k, int64_t index, const lt_sample *s, const lt_cut *cut,
@@ -107,15 +119,6 @@ static bool has_large_box(const lt_conversation *c)
     return false;
 }
 
-/** What looking at a record finds. */
-typedef struct finding {
-    lt_sample s;
-    lt_cut cut;
-    unsigned seen;
-    bool dropped; // the reference leaves such a record out by itself
-    bool large_box;
-} finding;
-
 /** As training would. */
 static lt_status look_at(const check *k, int64_t index, worker *w, finding *f)
 {
@@ -123,7 +126,7 @@ static lt_status look_at(const check *k, int64_t index, worker *w, finding *f)
     lt_status st = lt_dataset_conversation(k->d, index, w->arena, &c);
     f->seen = c.seen;
     LT_TRY(st);
-    f->dropped = c.dropped != NULL;
+    f->dropped = c.dropped ? c.dropped_kind : NULL;
     if (c.dropped) {
         st = LT_FAIL(LT_ERR_DATA, "%s", c.dropped);
         lt_record_note(lt_dataset_place(k->d, index));
@@ -150,7 +153,7 @@ static lt_status one_record(check *k, int64_t index, worker *w)
     if (st == LT_OK)
         add_sample(k, index, &f.s, &f.cut, f.large_box);
     else
-        st = add_fault(k, index, f.dropped);
+        st = add_fault(k, index, &f);
     const double now = lt_clock_now();
     if (k->o->progress && (now - k->said >= progress_s || k->done == k->out->n_records)) {
         k->o->progress(k->o->ctx, k->done, k->out->n_records, k->out->faults.n);

@@ -11,6 +11,7 @@ typedef struct lt_check_fault {
     lt_record_place place;
     bool left_out;       /* training goes on without it; else it ends there */
     const char *message; /* "FILE:LINE: record N: what is wrong, and how to mend it" */
+    const char *kind;    /* faults of one kind have the same words here */
 } lt_check_fault;
 
 typedef struct lt_check_report {
@@ -47,8 +48,11 @@ LT_NODISCARD lt_status lt_check(lt_source *source, lt_pool *pool, const lt_check
                                 lt_check_report *out);
 void lt_check_deinit(lt_check_report *r);
 
-/** Sums and a histogram of lengths as text; faults line by line. */
-LT_NODISCARD lt_status lt_check_print(const lt_check_report *r, lt_buf *out);
+/**
+ * Faults line by line, then sums and a histogram of lengths as text.
+ * in       most: so many faults of each kind are named, the rest counted
+ */
+LT_NODISCARD lt_status lt_check_print(const lt_check_report *r, int64_t most, lt_buf *out);
 /** The same as a JSON object on one line. `name` says which set. */
 LT_NODISCARD lt_status lt_check_json(const lt_check_report *r, const char *name, lt_buf *out);
 

@@ -60,12 +60,57 @@ static lt_status print_histogram(const lt_check_report *r, lt_buf *out)
 
 // ---------------------------------------------------------------- the report
 
-static lt_status print_faults(const lt_check_report *r, lt_buf *out)
+/** Faults of one kind with one outcome. */
+typedef struct fault_kind {
+    const lt_check_fault *first;
+    int64_t n;
+} fault_kind;
+
+static const char *outcome(const lt_check_fault *f)
+{
+    return f->left_out ? "left out:" : "stops:   ";
+}
+
+static lt_status kind_of(lt_vec *kinds, const lt_check_fault *f, fault_kind **out)
+{
+    for (int64_t i = 0; i < kinds->n; i++) {
+        *out = &LT_AT(kinds, fault_kind, i);
+        if ((*out)->first->left_out == f->left_out && strcmp((*out)->first->kind, f->kind) == 0)
+            return LT_OK;
+    }
+    const fault_kind one = {.first = f};
+    LT_TRY(lt_vec_push(kinds, &one));
+    *out = &LT_AT(kinds, fault_kind, kinds->n - 1);
+    return LT_OK;
+}
+
+static lt_status print_each(const lt_check_report *r, int64_t most, lt_vec *kinds, lt_buf *out)
 {
     for (int64_t i = 0; i < r->faults.n; i++) {
         const lt_check_fault *f = &LT_AT(&r->faults, lt_check_fault, i);
-        LT_TRY(lt_buf_printf(out, "%s %s\n", f->left_out ? "left out:" : "stops:   ", f->message));
+        fault_kind *kind = NULL;
+        LT_TRY(kind_of(kinds, f, &kind));
+        if (kind->n++ < most)
+            LT_TRY(lt_buf_printf(out, "%s %s\n", outcome(f), f->message));
     }
+    for (int64_t i = 0; i < kinds->n; i++) {
+        const fault_kind *kind = &LT_AT(kinds, fault_kind, i);
+        const lt_record_place at = kind->first->place;
+        if (kind->n <= most)
+            continue;
+        LT_TRY(lt_buf_printf(out, "%s %lld more like %s:%lld: record %lld; --all names each\n",
+                             outcome(kind->first), (long long)(kind->n - most), at.file,
+                             (long long)at.line, (long long)at.record));
+    }
+    return LT_OK;
+}
+
+static lt_status print_faults(const lt_check_report *r, int64_t most, lt_buf *out)
+{
+    lt_vec kinds = LT_VEC_OF(fault_kind);
+    const lt_status st = print_each(r, most, &kinds, out);
+    lt_vec_deinit(&kinds);
+    LT_TRY(st);
     return r->columns ? lt_buf_printf(out, "stops:    %s\n", r->columns) : LT_OK;
 }
 
@@ -107,9 +152,9 @@ static lt_status print_sums(const lt_check_report *r, lt_buf *out)
     return print_histogram(r, out);
 }
 
-lt_status lt_check_print(const lt_check_report *r, lt_buf *out)
+lt_status lt_check_print(const lt_check_report *r, int64_t most, lt_buf *out)
 {
-    LT_TRY(print_faults(r, out));
+    LT_TRY(print_faults(r, most, out));
     return print_sums(r, out);
 }
 

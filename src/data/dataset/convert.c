@@ -120,6 +120,7 @@ lt_status lt_drop(const lt_converter *c, const char *fmt, ...)
     char *copy = NULL;
     LT_TRY(lt_arena_text(c->arena, text, strlen(text), &copy));
     c->out->dropped = copy;
+    c->out->dropped_kind = fmt;
     c->out->n_turns = 0;
     return LT_OK;
 }

@@ -43,6 +43,7 @@ enum {
 /** A converted record. Memory is the arena's. */
 typedef struct lt_conversation {
     const char *dropped; /* why it is no use; NULL: accepted, turns are questions and answers */
+    const char *dropped_kind; /* those words before values were put in */
     lt_turn *turns;
     int64_t n_turns;
     lt_span system;

@@ -73,7 +73,9 @@ static lt_status write_arguments(json_t *arguments, lt_buf *out)
     json_t *value;
     json_object_foreach(arguments, key, value)
     {
-        LT_TRY(lt_buf_printf(out, "<parameter=%s>\n", key));
+        LT_TRY(lt_buf_text(out, "<parameter="));
+        LT_TRY(lt_python_key(key, out));
+        LT_TRY(lt_buf_text(out, ">\n"));
         if (lt_python_is_text(value))
             LT_TRY(lt_buf_append(out, json_string_value(value), json_string_length(value)));
         else

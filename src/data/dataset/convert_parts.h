@@ -33,7 +33,7 @@ typedef struct lt_keys_text {
     char s[200];
 } lt_keys_text;
 lt_keys_text lt_json_keys(json_t *object);
-/** Mark the record as no use. errors: LT_ERR_MEMORY */
+/** Mark the record as no use. keeps: fmt, a literal. errors: LT_ERR_MEMORY */
 LT_NODISCARD lt_status lt_drop(const lt_converter *c, const char *fmt, ...) LT_PRINTF(2, 3);
 
 LT_NODISCARD lt_status lt_convert_sharegpt(const lt_converter *c);

@@ -210,6 +210,23 @@ static void openai_tool_calls_are_written_out(void **state)
                       "dropped: a tool call has no name");
 }
 
+// The key of an argument is a text like any other, zeros included.
+static void openai_argument_names_may_hold_zeros(void **state)
+{
+    static const char record[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"go\"}, {\"role\": \"assistant\", "
+        "\"tool_calls\": [{\"name\": \"f\", \"arguments\": "
+        "\"{\\\"a\\\\u0000b\\\": 1, \\\"a\\\": 2}\"}]}]}";
+    static const char want[] = "<tool_call>\n<function=f>\n<parameter=a\0b>\n1\n</parameter>\n"
+                               "<parameter=a>\n2\n</parameter>\n</function>\n</tool_call>";
+    const lt_attr a = openai();
+    lt_conversation c;
+    assert_ok(convert(state, &a, record, &c));
+    assert_null(c.dropped);
+    assert_int_equal(c.turns[1].text.len, sizeof want - 1);
+    assert_memory_equal(c.turns[1].text.s, want, sizeof want - 1);
+}
+
 static void openai_results_and_users_are_joined(void **state)
 {
     const lt_attr a = openai();
@@ -320,6 +337,7 @@ LT_TEST_MAIN(LT_TEST(sharegpt_roles_alternate_or_the_record_is_dropped),
              LT_TEST(images_are_a_list_or_one_path),
              LT_TEST(missing_keys_and_wrong_types_are_one_sentence_each),
              LT_TEST(alpaca_columns_become_turns), LT_TEST(openai_tool_calls_are_written_out),
+             LT_TEST(openai_argument_names_may_hold_zeros),
              LT_TEST(openai_results_and_users_are_joined), LT_TEST(an_unknown_formatting_is_named),
              LT_TEST(tools_are_wrapped_and_unwrapped_as_templates_want_them),
              LT_TEST(multimodal_tool_takes_turns_as_they_are),

@@ -8,6 +8,9 @@
 
 // A number of a parsed text is carried as a string: this byte, then its digits.
 enum { NUMBER = '\x01', MAX_DEPTH = 1000 };
+// Jansson takes no key with a zero in it: in keys U+0000 and U+0001 are this character and '0' or
+// '1'.
+enum { SPELLED = '\x01' };
 
 // The fewest digits, 1 to 17, that read back as the same double, as "d.ddde+xx".
 static void shortest(double value, char out[40])
@@ -87,6 +90,26 @@ static lt_status write_number(const char *digits, lt_buf *out)
     return lt_buf_text(out, strcmp(digits, "-0") == 0 ? "0" : digits);
 }
 
+lt_status lt_python_key(const char *key, lt_buf *out)
+{
+    for (const char *s = key; *s; s++) {
+        const bool zero = *s == SPELLED && s[1] == '0', one = *s == SPELLED && s[1] == '1';
+        LT_TRY(lt_buf_append(out, zero ? "" : s, 1));
+        s += zero || one;
+    }
+    return LT_OK;
+}
+
+static lt_status write_key(const char *key, lt_buf *out)
+{
+    lt_buf text = {0};
+    lt_status st = lt_python_key(key, &text);
+    if (st == LT_OK)
+        st = write_text(text.len > 0 ? text.data : "", text.len, out);
+    lt_buf_deinit(&text);
+    return st;
+}
+
 static lt_status write(json_t *value, int depth, lt_buf *out);
 
 static lt_status write_object(json_t *object, int depth, lt_buf *out)
@@ -99,7 +122,7 @@ static lt_status write_object(json_t *object, int depth, lt_buf *out)
     {
         if (!first)
             LT_TRY(lt_buf_text(out, ", "));
-        LT_TRY(write_text(key, strlen(key), out));
+        LT_TRY(write_key(key, out));
         LT_TRY(lt_buf_text(out, ": "));
         LT_TRY(write(item, depth, out));
         first = false;
@@ -182,6 +205,19 @@ static size_t number_length(const char *text, size_t len)
     return i;
 }
 
+static bool is_key(const char *text, size_t len, size_t behind)
+{
+    while (behind < len && strchr(" \t\r\n", text[behind]) && text[behind])
+        behind++;
+    return behind < len && text[behind] == ':';
+}
+
+// Is the escape at text one of U+0000 or U+0001?
+static bool is_spelled(const char *text, size_t len)
+{
+    return len >= 6 && memcmp(text, "\\u000", 5) == 0 && (text[5] == '0' || text[5] == '1');
+}
+
 // Copies a string literal, from its quote to behind its closing one.
 static lt_status copy_string(const char *text, size_t len, size_t *i, lt_buf *out)
 {
@@ -189,14 +225,43 @@ static lt_status copy_string(const char *text, size_t len, size_t *i, lt_buf *ou
     while (*i < len && text[*i] != '"')
         *i += text[*i] == '\\' ? 2 : 1;
     *i = *i < len ? *i + 1 : len;
-    return lt_buf_append(out, text + start, *i - start);
+    if (!is_key(text, len, *i))
+        return lt_buf_append(out, text + start, *i - start);
+    for (size_t k = start; k < *i;) {
+        const bool spelled = is_spelled(text + k, *i - k);
+        const size_t n = spelled ? 6 : text[k] == '\\' && k + 1 < *i ? 2 : 1;
+        if (spelled)
+            LT_TRY(lt_buf_printf(out, "\\u%04x%c", (unsigned)SPELLED, text[k + 5]));
+        else
+            LT_TRY(lt_buf_append(out, text + k, n));
+        k += n;
+    }
+    return LT_OK;
 }
 
-static bool is_key(const char *text, size_t len, size_t behind)
+static lt_status spell_keys(const char *text, size_t len, lt_buf *out)
 {
-    while (behind < len && strchr(" \t\r\n", text[behind]) && text[behind])
-        behind++;
-    return behind < len && text[behind] == ':';
+    for (size_t i = 0; i < len;) {
+        const char *quote = memchr(text + i, '"', len - i);
+        const size_t n = quote ? (size_t)(quote - text) - i : len - i;
+        LT_TRY(lt_buf_append(out, text + i, n));
+        i += n;
+        if (quote)
+            LT_TRY(copy_string(text, len, &i, out));
+    }
+    return LT_OK;
+}
+
+json_t *lt_json_load(const char *text, size_t len, size_t flags, json_error_t *error)
+{
+    lt_buf spelled = {0};
+    if (!memmem(text, len, "\\u0000", 6) && !memmem(text, len, "\\u0001", 6))
+        return json_loadb(text, len, flags | JSON_ALLOW_NUL, error);
+    json_t *value = spell_keys(text, len, &spelled) == LT_OK
+                        ? json_loadb(spelled.data, spelled.len, flags | JSON_ALLOW_NUL, error)
+                        : NULL;
+    lt_buf_deinit(&spelled);
+    return value;
 }
 
 static lt_status disguise_numbers(const char *text, size_t len, lt_buf *out)

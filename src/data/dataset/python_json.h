@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON text as Python's json.dumps(value, ensure_ascii=False) writes it; tool calls are trained on
-// in this form.
+// JSON text as Python reads it, and as its json.dumps(value, ensure_ascii=False) writes it; tool
+// calls are trained on in this form.
 #ifndef LT_DATA_DATASET_PYTHON_JSON_H
 #define LT_DATA_DATASET_PYTHON_JSON_H
 
@@ -22,6 +22,16 @@ LT_NODISCARD lt_status lt_python_float(double value, lt_buf *out);
  * out      *out, to be given back with json_decref; NULL when the text is not JSON
  */
 LT_NODISCARD lt_status lt_python_parse(const char *text, size_t len, json_t **out);
+/**
+ * json_loadb with JSON_ALLOW_NUL, in keys too: see lt_python_key.
+ * out      as json_loadb: NULL with *error set
+ */
+json_t *lt_json_load(const char *text, size_t len, size_t flags, json_error_t *error);
+/**
+ * Append a key of what lt_json_load or lt_python_parse gave, as it stood in the text: where it held
+ * U+0000 or U+0001, Jansson's key spells them.
+ */
+LT_NODISCARD lt_status lt_python_key(const char *key, lt_buf *out);
 /** True for a string of the text itself, not a number in disguise. */
 bool lt_python_is_text(const json_t *value);
 #endif

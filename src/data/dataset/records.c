@@ -4,6 +4,7 @@
 #include "data/dataset/records.h"
 #include "base/file.h"
 #include "data/dataset/plain_json.h"
+#include "data/dataset/python_json.h"
 #include <string.h>
 
 // Limits: brackets inside each other (Jansson's own is 2048), bytes of one record, files.
@@ -361,10 +362,9 @@ lt_status lt_records_parse(const lt_records *r, int64_t i, json_t **out)
         *out = value;
         return LT_OK;
     }
-    value = json_loadb(text, (size_t)rec->bytes, JSON_ALLOW_NUL, &error);
+    value = lt_json_load(text, (size_t)rec->bytes, 0, &error);
     if (!value && json_error_code(&error) == json_error_numeric_overflow) // integers past 64 bits
-        value =
-            json_loadb(text, (size_t)rec->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+        value = lt_json_load(text, (size_t)rec->bytes, JSON_DECODE_INT_AS_REAL, &error);
     if (!value) {
         return LT_FAIL(LT_ERR_FORMAT, "%s:%lld: record %lld: %s%s", place.file,
                        (long long)(place.line + error.line - 1), (long long)place.record,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "data/dataset/python_json.h"
 #include "data/dataset/records.h"
 #include "tests/kit/lt_test.h"
 #include <string.h>
@@ -110,6 +111,22 @@ static void zeros_and_huge_numbers_in_records_are_read(void **state)
     lt_records_close(r);
 }
 
+// Tool calls may have such names for their arguments; they are two members, not one.
+static void zeros_in_keys_are_read(void **state)
+{
+    (void)state;
+    lt_records *r = scan("{\"a\\u0000b\": \"\\u0000\", \"a\": 2, \"\\u0001\": 3}");
+    json_t *json = NULL;
+    lt_buf text = {0};
+    assert_ok(lt_records_parse(r, 0, &json));
+    assert_int_equal(json_object_size(json), 3);
+    assert_ok(lt_python_json(json, &text));
+    assert_text_equal(text.data, "{\"a\\u0000b\": \"\\u0000\", \"a\": 2, \"\\u0001\": 3}");
+    lt_buf_deinit(&text);
+    json_decref(json);
+    lt_records_close(r);
+}
+
 static void deep_nesting_is_an_error_and_no_crash(void **state)
 {
     enum { N = 100000 };
@@ -146,6 +163,6 @@ LT_TEST_MAIN(LT_TEST(records_are_found_with_their_lines_in_both_forms),
              LT_TEST(an_empty_array_has_no_records),
              LT_TEST(a_file_of_neither_form_is_refused_with_its_line),
              LT_TEST(a_json_error_names_file_line_and_record),
-             LT_TEST(zeros_and_huge_numbers_in_records_are_read),
+             LT_TEST(zeros_and_huge_numbers_in_records_are_read), LT_TEST(zeros_in_keys_are_read),
              LT_TEST(deep_nesting_is_an_error_and_no_crash),
              LT_TEST(several_files_follow_each_other_up_to_the_limit))
