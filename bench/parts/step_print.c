@@ -123,7 +123,7 @@ static void print_parts(const bench *b, const bench_measured *m, double median)
 {
     const double *a = m->by_action, optimizer = a[LT_ACT_NORM] + a[LT_ACT_UPDATE];
     const double other = a[LT_ACT_AGREE] + a[LT_ACT_COPY] + a[LT_ACT_ADD] + a[LT_ACT_GATHER] +
-                         a[LT_ACT_REDUCE] + a[LT_ACT_FREE];
+                         a[LT_ACT_REDUCE] + a[LT_ACT_OFFLOAD] + a[LT_ACT_FETCH] + a[LT_ACT_FREE];
     if (bench_on_gpu(b)) {
         printf(", \"host_ms\": %.2f, \"host_share\": %.4f, \"kernel_calls\": %lld", m->host_s * 1e3,
                m->host_s / median, (long long)m->launches);

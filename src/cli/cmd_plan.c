@@ -71,6 +71,9 @@ static lt_status print_verdict(const lt_forecast *f, int64_t memory, lt_buf *out
     const int64_t total = f->state + f->step + f->batch;
     LT_TRY(lt_buf_printf(out, "device pool in all: %lld bytes, %s; batches on the host: about %s\n",
                          (long long)total, lt_bytes_text(total).s, lt_bytes_text(f->host).s));
+    if (f->host_pool > 0)
+        LT_TRY(lt_buf_printf(out, "pool on the host: %lld bytes, %s\n", (long long)f->host_pool,
+                             lt_bytes_text(f->host_pool).s));
     if (f->worst_case) {
         LT_TRY(lt_buf_text(
             out,

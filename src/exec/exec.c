@@ -51,6 +51,11 @@ static lt_status copy_options(lt_exec *e)
     e->policy = memory;
     for (int32_t b = 0; b < m->n_blocks; b++)
         e->policy[b] = e->o.policy ? e->o.policy[b] : LT_KEEP;
+    if (e->o.offload) {
+        LT_TRY(lt_mem_alloc(&memory, (size_t)m->n_blocks * sizeof(bool), "policies"));
+        e->offload = memory;
+        memcpy(e->offload, e->o.offload, (size_t)m->n_blocks * sizeof(bool));
+    }
     LT_TRY(lt_mem_alloc(&memory, (size_t)m->n_params * sizeof(double), "learning rate scales"));
     e->lr_scale = memory;
     for (int32_t i = 0; i < m->n_params; i++)
@@ -153,6 +158,7 @@ void lt_exec_destroy(lt_exec *e)
     lt_vec_deinit(&e->programs);
     d->free(d, e->state);
     d->free(d, e->step);
+    d->free_pinned(d, e->host);
     d->free_pinned(d, e->result);
     lt_stages_free(e);
     lt_lanes_free(e);
@@ -167,6 +173,7 @@ void lt_exec_destroy(lt_exec *e)
     }
     lt_state_layout_destroy(e->layout);
     lt_mem_free(e->policy);
+    lt_mem_free(e->offload);
     lt_mem_free(e->lr_scale);
     lt_mem_free(e);
 }
@@ -208,10 +215,28 @@ static lt_status grow_batches(lt_exec *e, int64_t bytes)
     return LT_OK;
 }
 
+static lt_status grow_host(lt_exec *e, int64_t bytes)
+{
+    lt_device *d = e->o.device;
+    void *memory = NULL;
+    if (bytes <= e->host_bytes)
+        return LT_OK;
+    LT_TRY(lt_exec_sync(e));
+    d->free_pinned(d, e->host);
+    e->host = NULL;
+    e->host_bytes = 0;
+    LT_TRY(d->alloc_pinned(d, (size_t)bytes, "the step's pool on the host", &memory));
+    e->host = memory;
+    e->host_bytes = bytes;
+    LT_INFO(e->o.log, "memory", "pool on the host %s", lt_bytes_text(bytes).s);
+    return LT_OK;
+}
+
 static lt_status grow(lt_exec *e, const lt_program *p)
 {
     lt_device *d = e->o.device;
     LT_TRY(grow_batches(e, p->batch_bytes));
+    LT_TRY(grow_host(e, p->host_bytes));
     if (p->step_bytes > e->step_bytes) {
         void *memory = NULL;
         LT_TRY(check_budget(e, p->step_bytes + LT_N_STAGES * e->batch_bytes));
@@ -247,6 +272,7 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
                                   .capacity = capacity,
                                   .policy = e->policy,
                                   .keep_attention = e->o.keep_attention,
+                                  .offload = e->offload,
                                   .batch_apart = e->o.device->queues,
                                   .forward_prefetch = e->o.forward_prefetch,
                                   .backward_prefetch = e->o.backward_prefetch,
@@ -511,7 +537,9 @@ lt_exec_memory lt_exec_memory_of(const lt_exec *e)
     lt_exec_memory m = {.state = e->layout->bytes,
                         .step = e->step_bytes,
                         .step_used = e->step_used,
-                        .batch = LT_N_STAGES * e->batch_bytes};
+                        .batch = LT_N_STAGES * e->batch_bytes,
+                        .host = e->host_bytes,
+                        .host_used = e->host_used};
     for (int p = 0; p < LT_N_STATE_PARTS; p++)
         m.state_part[p] = e->layout->part_bytes[p];
     return m;

@@ -25,6 +25,7 @@ typedef struct lt_exec_opts {
     bool training;           /* false: no gradients and moments, no lt_exec_step */
     const lt_policy *policy; /* [n_blocks], copied; NULL: keep */
     bool keep_attention;
+    const bool *offload; /* [n_blocks], copied; NULL: none. As of lt_program_opts */
     int32_t forward_prefetch, backward_prefetch;
     bool reshard_after_forward;
     const lt_ranks *ranks;  /* kept; NULL: one. All run the same steps with batches of their own */
@@ -140,9 +141,10 @@ LT_NODISCARD lt_status lt_exec_logits(lt_exec *e, const lt_batch_view *batch, lt
 /** Pools of the run, in bytes. */
 typedef struct lt_exec_memory {
     int64_t state, state_part[LT_N_STATE_PARTS];
-    int64_t step;      /* the step pool as allocated: the largest program so far */
-    int64_t step_used; /* high-water mark of bytes that actions touched */
-    int64_t batch;     /* batches that lie apart: one worked on, one on its way */
+    int64_t step;            /* the step pool as allocated: the largest program so far */
+    int64_t step_used;       /* high-water mark of bytes that actions touched */
+    int64_t batch;           /* batches that lie apart: one worked on, one on its way */
+    int64_t host, host_used; /* the pool in host memory: as allocated, as touched */
 } lt_exec_memory;
 lt_exec_memory lt_exec_memory_of(const lt_exec *e);
 /**

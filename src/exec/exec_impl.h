@@ -42,10 +42,13 @@ enum { LT_N_STAGES = LT_BATCHES_APART }; /* micro-batches that the host is ahead
 struct lt_exec {
     lt_exec_opts o;
     lt_policy *policy;
+    bool *offload; /* NULL: none */
     double *lr_scale;
     lt_state_layout *layout;
     unsigned char *state, *step; /* the two parts of the device pool */
     int64_t step_bytes, step_used;
+    unsigned char *host; /* pinned: what programs keep outside the device */
+    int64_t host_bytes, host_used;
     lt_vec programs; /* lt_loaded */
     lt_stream *stream[LT_N_QUEUES];
     lt_event *meet[LT_N_QUEUES]; /* borders of sections */

@@ -22,7 +22,7 @@ typedef struct world {
 typedef struct setup {
     lt_dtype compute;
     lt_policy policy;
-    bool keep_attention, ref, poison, frozen_tower;
+    bool keep_attention, ref, poison, frozen_tower, offload;
     int threads;
     uint64_t order_seed;
     int64_t steps;      /* 0: 3 */
@@ -50,8 +50,11 @@ static void open_world(world *w, const setup *s)
         assert_ok(lt_cpu_open(w->pool, &w->device));
     w->device->queues = s->queues;
     lt_policy policy[256];
-    for (int32_t b = 0; b < w->model->n_blocks; b++)
+    bool offload[256];
+    for (int32_t b = 0; b < w->model->n_blocks; b++) {
         policy[b] = s->policy;
+        offload[b] = s->offload;
+    }
     const lt_exec_opts o = {
         .device = w->device,
         .model = w->model,
@@ -60,6 +63,7 @@ static void open_world(world *w, const setup *s)
         .training = true,
         .policy = policy,
         .keep_attention = s->keep_attention,
+        .offload = offload,
         .forward_prefetch = 1,
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
         .clip_grad = s->single ? 0.0 : 1.0,
@@ -125,6 +129,8 @@ static outcome train(void *state, const setup *s)
     }
     const lt_exec_memory m = lt_exec_memory_of(w.exec);
     assert_int_equal(m.step_used, m.step); // what the plan asked for is what was touched
+    assert_int_equal(m.host_used, m.host);
+    assert_int_equal(m.host > 0, s->offload);
     close_world(&w);
     return out;
 }
@@ -152,6 +158,36 @@ static void every_policy_gives_the_bits_of_keep(void **state)
                 const outcome got = train(*state, &s);
                 assert_same_bits(&got, &want);
             }
+        }
+    }
+}
+
+static void inputs_that_wait_on_the_host_come_back_as_they_were(void **state)
+{
+    const setup keep = {.compute = LT_BF16};
+    const outcome want = train(*state, &keep);
+    for (int i = 0; i < 2 * LT_N_POLICIES; i++) {
+        const setup s = {.compute = LT_BF16,
+                         .policy = (lt_policy)(i / 2),
+                         .keep_attention = i % 2,
+                         .offload = true,
+                         .queues = i % 2,
+                         .poison = true};
+        const outcome got = train(*state, &s);
+        assert_same_bits(&got, &want);
+    }
+}
+
+static void inputs_on_the_host_survive_every_legal_order(void **state)
+{
+    for (int policy = LT_KEEP; policy < LT_N_POLICIES; policy++) {
+        setup s = {.compute = LT_F32, .policy = (lt_policy)policy, .steps = 1};
+        const outcome want = train(*state, &s);
+        s.offload = s.poison = s.keep_attention = true;
+        for (s.order_seed = 1; s.order_seed <= 6; s.order_seed++) {
+            s.queues = s.order_seed % 2;
+            const outcome got = train(*state, &s);
+            assert_same_bits(&got, &want);
         }
     }
 }
@@ -432,7 +468,10 @@ static void a_batch_that_breaks_the_rules_is_refused(void **state)
     close_world(&w);
 }
 
-LT_TEST_MAIN(LT_TEST(every_policy_gives_the_bits_of_keep), LT_TEST(threads_do_not_change_a_bit),
+LT_TEST_MAIN(LT_TEST(every_policy_gives_the_bits_of_keep),
+             LT_TEST(inputs_that_wait_on_the_host_come_back_as_they_were),
+             LT_TEST(inputs_on_the_host_survive_every_legal_order),
+             LT_TEST(threads_do_not_change_a_bit),
              LT_TEST(a_hundred_legal_orders_with_poisoned_memory_change_nothing),
              LT_TEST(steps_in_flight_give_the_same_bits),
              LT_TEST(no_more_steps_than_promised_are_in_flight),

@@ -13,7 +13,7 @@ unsigned char *lt_pass_at(const lt_pass_state *s, int32_t buffer)
         return NULL;
     const lt_buffer *b = lt_buffer_at(s->l->program, buffer);
     const bool apart = b->kind == LT_BUF_BATCH && s->l->program->opts.batch_apart;
-    return (apart ? s->batch_at : s->e->step) + b->offset;
+    return (apart ? s->batch_at : b->kind == LT_BUF_HOST ? s->e->host : s->e->step) + b->offset;
 }
 
 static lt_tensor batch_tensor(const lt_pass_state *s, int v)
@@ -104,10 +104,14 @@ static void bind(const lt_pass_state *s, const lt_action *a, int32_t action, blo
         t->batch[v] = batch_tensor(s, v);
     for (int32_t i = 0; i < block->kind->n_in; i++) {
         t->edge_in[i] = *edge(s, block->inputs[i]);
+        if (a->kind == LT_ACT_BACKWARD)
+            t->edge_in[i].data = lt_pass_at(s, lt_edge_again(p, block->inputs[i]));
         t->grad_in[i] = lt_pass_at(s, p->grad_buffer[number * LT_MAX_IN + i]);
     }
     for (int32_t i = 0; i < block->kind->n_out; i++) {
-        t->edge_out[i] = lt_pass_at(s, p->edge_buffer[number * LT_MAX_OUT + i]);
+        t->edge_out[i] =
+            lt_pass_at(s, a->kind == LT_ACT_BACKWARD ? lt_edge_again(p, (lt_edge){number, i})
+                                                     : p->edge_buffer[number * LT_MAX_OUT + i]);
         t->grad_out[i] = (lt_tensor){.data = lt_pass_at(s, p->grad_from[number * LT_MAX_OUT + i])};
     }
     for (int32_t i = 0; i < block->kind->n_params; i++) {
@@ -135,7 +139,9 @@ static lt_status run_bound(lt_pass_state *s, const lt_action *a, int32_t action,
                            .grad_param = t->grad_param,
                            .grad_param_add = t->add,
                            .work = lt_pass_at(s, p->work_buffer[action]),
-                           .saved = lt_pass_at(s, p->saved_buffer[a->subject]),
+                           .saved =
+                               lt_pass_at(s, pass == LT_BACKWARD ? lt_saved_again(p, a->subject)
+                                                                 : p->saved_buffer[a->subject]),
                            .tap = s->e->o.tap,
                            .around = s->e->o.watch.kernel,
                            .around_ctx = s->e->o.watch.ctx};
@@ -215,10 +221,24 @@ static lt_status run_copy(lt_pass_state *s, const lt_action *a)
     return d->copy(d, stream, to, t->data, lt_tensor_bytes(t), LT_COPY_DEVICE_TO_HOST);
 }
 
+// Of an output as many bytes as this batch has, of saved values all.
+static lt_status run_way(lt_pass_state *s, const lt_action *a)
+{
+    lt_device *d = s->e->o.device;
+    const lt_buffer *host = lt_buffer_at(s->l->program, a->other);
+    const bool down = a->kind == LT_ACT_OFFLOAD;
+    const size_t bytes = host->b == LT_NONE ? (size_t)host->bytes
+                                            : lt_tensor_bytes(edge(s, (lt_edge){host->a, host->b}));
+    void *here = lt_pass_at(s, a->subject), *there = lt_pass_at(s, a->other);
+    return d->copy(d, s->e->stream[a->queue], down ? there : here, down ? here : there, bytes,
+                   down ? LT_COPY_DEVICE_TO_HOST : LT_COPY_HOST_TO_DEVICE);
+}
+
 static lt_status poison(lt_pass_state *s, lt_queue queue, int32_t buffer)
 {
     lt_device *d = s->e->o.device;
-    if (!s->e->o.poison || buffer == LT_NONE)
+    if (!s->e->o.poison || buffer == LT_NONE ||
+        (d->backend == LT_CUDA && lt_buffer_at(s->l->program, buffer)->kind == LT_BUF_HOST))
         return LT_OK;
     return d->fill(d, s->e->stream[queue], lt_pass_at(s, buffer), 0xff,
                    (size_t)lt_buffer_at(s->l->program, buffer)->bytes);
@@ -246,6 +266,9 @@ static lt_status run_kind(lt_pass_state *s, const lt_action *a, int32_t action)
         return lt_run_norm(s, a);
     case LT_ACT_UPDATE:
         return s->update ? lt_run_update(s, a) : LT_OK;
+    case LT_ACT_OFFLOAD:
+    case LT_ACT_FETCH:
+        return run_way(s, a);
     case LT_ACT_FREE:
         return poison(s, a->queue, a->subject);
     case LT_N_ACTIONS:
@@ -259,8 +282,11 @@ static void note_use(lt_pass_state *s, const lt_action *a)
     const lt_program *p = s->l->program;
     for (int32_t k = 0; k < a->n_access; k++) {
         const lt_buffer *b = lt_buffer_at(p, LT_AT(&p->accesses, lt_access, a->access + k).buffer);
-        if (lt_in_step_pool(p, b))
-            s->e->step_used = lt_max_i64(s->e->step_used, lt_round_up(b->offset + b->bytes, 256));
+        const int64_t end = lt_round_up(b->offset + b->bytes, 256);
+        if (lt_room_of(p, b) == LT_ROOM_STEP)
+            s->e->step_used = lt_max_i64(s->e->step_used, end);
+        if (lt_room_of(p, b) == LT_ROOM_HOST)
+            s->e->host_used = lt_max_i64(s->e->host_used, end);
     }
 }
 

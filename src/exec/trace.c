@@ -94,6 +94,8 @@ static const char *subject_of(const lt_program *p, const lt_action *a)
     case LT_ACT_UPDATE:
         return a->subject == LT_NONE ? "" : p->opts.units->units[a->subject].name;
     case LT_ACT_COPY:
+    case LT_ACT_OFFLOAD:
+    case LT_ACT_FETCH:
     case LT_ACT_ADD:
     case LT_ACT_FREE:
         return lt_buffer_kind_name(lt_buffer_at(p, a->subject)->kind);

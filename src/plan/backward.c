@@ -57,15 +57,15 @@ static lt_status backward(lt_maker *k, int32_t block, bool *written)
     LT_TRY(lt_make_batch_accesses(k, block));
     for (int32_t i = 0; i < b->kind->n_in; i++)
         if (c->reads_edge_in[i])
-            LT_TRY(lt_make_access(k, *lt_edge_buffer(p, b->inputs[i]), false));
+            LT_TRY(lt_make_access(k, lt_edge_again(p, b->inputs[i]), false));
     for (int32_t i = 0; i < b->kind->n_out; i++) {
         LT_TRY(lt_make_access(k, p->grad_from[block * LT_MAX_OUT + i], false));
         if (c->yields)
             LT_TRY(lt_make_edge(k, block, i));
         if (c->reads_edge_out[i])
-            LT_TRY(lt_make_access(k, p->edge_buffer[block * LT_MAX_OUT + i], c->yields));
+            LT_TRY(lt_make_access(k, lt_edge_again(p, (lt_edge){block, i}), c->yields));
     }
-    LT_TRY(lt_make_access(k, p->saved_buffer[block], false));
+    LT_TRY(lt_make_access(k, lt_saved_again(p, block), false));
     for (int32_t i = 0; i < b->kind->n_in; i++) {
         if (!c->grad_edge_in[i])
             continue;
@@ -181,6 +181,8 @@ lt_status lt_make_backward(lt_maker *k)
         if (!runs_backward(k, b))
             continue;
         st = lt_make_gathers(k, b, &k->backward);
+        if (st == LT_OK)
+            st = lt_make_fetches(k, b);
         if (st == LT_OK)
             st = backward(k, b, written);
         if (st == LT_OK && k->m->blocks[b].role == LT_BLOCK_LOSS)

@@ -30,7 +30,7 @@ typedef struct checker {
     const lt_program *p;
     const lt_section *s;
     clock_row *clock; /* [actions of the section] */
-    /* [buffers] where its memory begins: the step pool at 0, all others behind it, one by one */
+    /* [buffers] where its memory begins: the pools first, all others behind them, one by one */
     int64_t *base;
     lt_vec pieces; /* sorted, disjoint; what nobody has touched is not there */
 } checker;
@@ -207,7 +207,7 @@ static lt_status fill_gaps(checker *c, int64_t begin, int64_t end)
 static lt_status check_access(checker *c, int32_t action, lt_access x)
 {
     const lt_buffer *b = lt_buffer_at(c->p, x.buffer);
-    const int64_t begin = c->base[x.buffer] + (lt_in_step_pool(c->p, b) ? b->offset : 0),
+    const int64_t begin = c->base[x.buffer] + (lt_room_of(c->p, b) == LT_ROOM_OWN ? 0 : b->offset),
                   end = begin + b->bytes;
     const user now = {action, x.buffer};
     if (b->bytes == 0)
@@ -280,7 +280,7 @@ static lt_status check_borders(const lt_program *p)
 {
     for (int32_t b = 0; b < p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(p, b);
-        if (!lt_in_step_pool(p, x) || x->begin < 0)
+        if (lt_room_of(p, x) == LT_ROOM_OWN || x->begin < 0)
             continue;
         if (lives_all_step(x)) {
             LT_TRY(check_long_life(p, b));
@@ -302,14 +302,19 @@ static lt_status set_bases(checker *c)
         lt_mem_alloc(&memory, (size_t)c->p->buffers.n * sizeof(int64_t), "addresses of buffers"));
     c->base = memory;
     int64_t top = 0;
-    for (int64_t b = 0; b < c->p->buffers.n; b++) {
-        const lt_buffer *x = lt_buffer_at(c->p, b);
-        if (lt_in_step_pool(c->p, x))
-            top = lt_max_i64(top, x->offset + x->bytes);
+    for (int room = LT_ROOM_STEP; room < LT_ROOM_OWN; room++) {
+        const int64_t base = top;
+        for (int64_t b = 0; b < c->p->buffers.n; b++) {
+            const lt_buffer *x = lt_buffer_at(c->p, b);
+            if (lt_room_of(c->p, x) != (lt_room)room)
+                continue;
+            c->base[b] = base;
+            top = lt_max_i64(top, base + x->offset + x->bytes);
+        }
     }
     for (int64_t b = 0; b < c->p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(c->p, b);
-        if (lt_in_step_pool(c->p, x))
+        if (lt_room_of(c->p, x) != LT_ROOM_OWN)
             continue;
         c->base[b] = top;
         top += x->bytes;

@@ -16,12 +16,13 @@ typedef struct world {
     lt_program *p;
 } world;
 
-static world open_world(void)
+static world open_world(bool offload)
 {
     static const char *const patterns[] = {"model.language_model.layers.{*}",
                                            "model.visual.blocks.{*}"};
     lt_model_config config;
     lt_policy policy[128] = {LT_KEEP};
+    bool wanted[128];
     world w = {0};
     assert_ok(lt_model_config_parse(lt_qwen_odd_config, strlen(lt_qwen_odd_config), "odd", NULL,
                                     &config));
@@ -29,6 +30,10 @@ static world open_world(void)
     assert_ok(lt_units_create(w.model, patterns, 2, NULL, &w.units));
     assert_ok(
         lt_state_layout_create(w.model, w.units, LT_F32, LT_STATE_WHOLE, (lt_shard){0}, &w.state));
+    for (int i = 0; i < 128; i++) {
+        wanted[i] = offload;
+        policy[i] = offload ? LT_FULL : LT_KEEP;
+    }
     const lt_program_opts opts = {.model = w.model,
                                   .units = w.units,
                                   .state = w.state,
@@ -41,6 +46,8 @@ static world open_world(void)
                                                 [LT_EXT_FRAMES] = 2,
                                                 [LT_EXT_TARGETS] = 16}},
                                   .policy = policy,
+                                  .keep_attention = offload,
+                                  .offload = wanted,
                                   .forward_prefetch = 1,
                                   .reshard_after_forward = true};
     assert_ok(lt_program_create(&opts, &w.p));
@@ -55,10 +62,9 @@ static void close_world(world *w)
     lt_model_destroy(w->model);
 }
 
-static void every_wait_is_needed(void **state)
+static void drop_every_wait(bool offload)
 {
-    (void)state;
-    world w = open_world();
+    world w = open_world(offload);
     int32_t dropped = 0;
     assert_true(w.p->waits.n > 10);
     for (int64_t i = 0; i < w.p->actions.n; i++) {
@@ -75,6 +81,38 @@ static void every_wait_is_needed(void **state)
     }
     assert_int_equal(dropped, w.p->waits.n);
     assert_ok(lt_program_check(w.p));
+    close_world(&w);
+}
+
+static void every_wait_is_needed(void **state)
+{
+    (void)state;
+    drop_every_wait(false);
+    drop_every_wait(true);
+}
+
+// The input of a layer that is at work and that of the next one: all others wait on the host. Of
+// the first layers the tower's features are alive as well.
+static void at_most_two_inputs_of_layers_are_on_the_device(void **state)
+{
+    (void)state;
+    world w = open_world(true);
+    int64_t most = 0, ways[2] = {0};
+    for (int32_t i = 0; i < w.p->actions.n; i++) {
+        int64_t alive = 0;
+        for (int64_t b = 0; b < w.p->buffers.n; b++) {
+            const lt_buffer *x = lt_buffer_at(w.p, b);
+            alive += x->kind == LT_BUF_EDGE && x->begin <= i && i <= x->end && x->b == 0 &&
+                     strstr(w.model->blocks[x->a].name, "layers.");
+        }
+        most = lt_max_i64(most, alive);
+        ways[0] += lt_action_at(w.p, i)->kind == LT_ACT_OFFLOAD;
+        ways[1] += lt_action_at(w.p, i)->kind == LT_ACT_FETCH;
+    }
+    assert_int_equal(most, 2);
+    assert_true(ways[0] > 4);
+    assert_int_equal(ways[0], ways[1]);
+    assert_true(w.p->host_bytes > 0);
     close_world(&w);
 }
 
@@ -185,7 +223,7 @@ static bool is_sound(oracle *o)
 static void moved_buffers_are_judged_like_trying_all_pairs(void **state)
 {
     enum { MOVES = 150 };
-    world w = open_world();
+    world w = open_world(false);
     const int64_t n = w.p->actions.n, n_grains = w.p->step_bytes / GRAIN;
     oracle o = {.p = w.p, .grains = 2 * n_grains};
     o.before = lt_test_take(*state, (size_t)(n * n));
@@ -216,7 +254,7 @@ static void moved_buffers_are_judged_like_trying_all_pairs(void **state)
 static void a_read_of_what_nobody_wrote_is_named(void **state)
 {
     (void)state;
-    world w = open_world();
+    world w = open_world(false);
     // the vision tower's first output is never written
     for (int64_t i = 0; i < w.p->accesses.n; i++) {
         lt_access *x = &LT_AT(&w.p->accesses, lt_access, i);
@@ -230,5 +268,6 @@ static void a_read_of_what_nobody_wrote_is_named(void **state)
     close_world(&w);
 }
 
-LT_TEST_MAIN(LT_TEST(every_wait_is_needed), LT_TEST(moved_buffers_are_judged_like_trying_all_pairs),
+LT_TEST_MAIN(LT_TEST(every_wait_is_needed), LT_TEST(at_most_two_inputs_of_layers_are_on_the_device),
+             LT_TEST(moved_buffers_are_judged_like_trying_all_pairs),
              LT_TEST(a_read_of_what_nobody_wrote_is_named))

@@ -14,8 +14,9 @@ typedef struct lt_unit_order {
 typedef struct lt_maker {
     lt_program *p;
     const lt_model *m;
-    bool *needs;     /* [n_blocks] */
-    int32_t *values; /* [n_units] buffers of the state */
+    const lt_policy *policy; /* [n_blocks] */
+    bool *needs;             /* [n_blocks] */
+    int32_t *values;         /* [n_units] buffers of the state */
     int32_t *moments;
     int32_t *grads; /* [n_units] what NORM and UPDATE read */
     int32_t *full;  /* [n_units] the gathered values at hand; without shards those of the state */
@@ -23,6 +24,9 @@ typedef struct lt_maker {
     bool *gathered;      /* [n_units] in this micro-batch */
     int32_t *writer;     /* [n_units] the block whose backward is the last to write its gradients */
     bool *updated;       /* [n_units] UPDATE has been placed */
+    bool *offload;       /* [n_blocks] what the block reads again waits on the host */
+    int32_t *edge_host;  /* [n_blocks][LT_MAX_OUT] the host's copies, or LT_NONE */
+    int32_t *saved_host; /* [n_blocks] */
     lt_unit_order forward, backward;
 } lt_maker;
 
@@ -55,6 +59,14 @@ int32_t lt_place_in_order(const lt_unit_order *order, int32_t unit);
 /** GATHER of the units of a block, and of those that come next in the order, where not at hand. */
 LT_NODISCARD lt_status lt_make_gathers(lt_maker *k, int32_t block, const lt_unit_order *order);
 bool lt_unit_trains(const lt_maker *k, int32_t unit);
+
+/** Which blocks do offload: k->offload, from what the options ask for. */
+void lt_choose_offloads(lt_maker *k);
+/** Right before the FORWARD of a block, and right after it. */
+LT_NODISCARD lt_status lt_make_offload(lt_maker *k, int32_t block);
+LT_NODISCARD lt_status lt_make_offload_saved(lt_maker *k, int32_t block);
+/** FETCH of what the BACKWARD of a block reads, and of what the next offloaded block will. */
+LT_NODISCARD lt_status lt_make_fetches(lt_maker *k, int32_t block);
 
 /** All BACKWARD actions with their ADD and REDUCE, and with UPDATE where it comes early. */
 LT_NODISCARD lt_status lt_make_backward(lt_maker *k);

@@ -7,7 +7,8 @@
 static bool has_free(lt_buffer_kind kind)
 {
     return kind == LT_BUF_BATCH || kind == LT_BUF_EDGE || kind == LT_BUF_GRAD ||
-           kind == LT_BUF_SAVED || kind == LT_BUF_UNIT_GRADS || kind == LT_BUF_UNIT_VALUES;
+           kind == LT_BUF_SAVED || kind == LT_BUF_UNIT_GRADS || kind == LT_BUF_UNIT_VALUES ||
+           kind == LT_BUF_HOST;
 }
 
 // A FREE behind the last user of every activation, on that user's queue. Actions move, so accesses
@@ -77,15 +78,15 @@ static void set_lifetimes(lt_program *p)
     }
 }
 
-// Offsets in the step pool. The scalars and the norm live through the whole step.
-static lt_status lay_out(lt_program *p)
+// Offsets in one pool. The scalars and the norm live through the whole step.
+static lt_status pack_room(lt_program *p, lt_room room, int64_t *peak)
 {
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)p->buffers.n * sizeof(lt_pack_item), "step layout"));
     lt_pack_item *items = memory;
     for (int64_t b = 0; b < p->buffers.n; b++) {
         const lt_buffer *x = lt_buffer_at(p, b);
-        if (!lt_in_step_pool(p, x) || x->begin < 0)
+        if (lt_room_of(p, x) != room || x->begin < 0)
             continue;
         items[b] = (lt_pack_item){x->bytes, x->begin, x->end, 0};
         if (x->kind == LT_BUF_SCALARS || x->kind == LT_BUF_NORM) {
@@ -93,10 +94,18 @@ static lt_status lay_out(lt_program *p)
             items[b].end = lt_int(p->actions.n);
         }
     }
-    const lt_status st = lt_pack(items, p->buffers.n, &p->step_bytes);
+    const lt_status st = lt_pack(items, p->buffers.n, peak);
     for (int64_t b = 0; st == LT_OK && b < p->buffers.n; b++)
-        if (lt_buffer_at(p, b)->kind != LT_BUF_RESULT) // those have their places already
+        if (lt_room_of(p, lt_buffer_at(p, b)) == room)
             LT_AT(&p->buffers, lt_buffer, b).offset = items[b].offset;
+    lt_mem_free(memory);
+    return st;
+}
+
+static lt_status lay_out(lt_program *p)
+{
+    LT_TRY(pack_room(p, LT_ROOM_STEP, &p->step_bytes));
+    LT_TRY(pack_room(p, LT_ROOM_HOST, &p->host_bytes));
     for (int64_t b = 0; p->opts.batch_apart && b < p->buffers.n; b++) {
         lt_buffer *x = &LT_AT(&p->buffers, lt_buffer, b);
         if (x->kind != LT_BUF_BATCH)
@@ -104,8 +113,7 @@ static lt_status lay_out(lt_program *p)
         x->offset = p->batch_bytes;
         p->batch_bytes += lt_round_up(x->bytes, LT_ALIGN);
     }
-    lt_mem_free(memory);
-    return st;
+    return LT_OK;
 }
 
 // The workspace buffer of each action, for the executor.

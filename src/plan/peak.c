@@ -16,6 +16,7 @@ const char *lt_buffer_kind_name(lt_buffer_kind kind)
                                         [LT_BUF_SCALARS] = "step scalars",
                                         [LT_BUF_NORM] = "gradient norm",
                                         [LT_BUF_RESULT] = "results",
+                                        [LT_BUF_HOST] = "values on the host",
                                         [LT_BUF_VALUES] = "parameters",
                                         [LT_BUF_GRADS] = "gradients",
                                         [LT_BUF_MOMENTS] = "moments"};

@@ -42,6 +42,12 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
         (void)snprintf(out.s, sizeof out.s, "result %s",
                        b->a == LT_NONE ? "gradient norm" : m->blocks[b->a].name);
         break;
+    case LT_BUF_HOST:
+        (void)snprintf(out.s, sizeof out.s,
+                       b->b == LT_NONE ? "saved values of %s on the host"
+                                       : "output of %s on the host",
+                       m->blocks[b->a].name);
+        break;
     case LT_BUF_UNIT_VALUES:
         (void)snprintf(out.s, sizeof out.s, "gathered parameters of %s", unit);
         break;
@@ -81,6 +87,8 @@ static lt_status print_subject(const lt_program *p, const lt_action *a, lt_buf *
         return lt_buf_printf(out, " %s += %s", lt_buffer_name(p, a->subject).s,
                              lt_buffer_name(p, a->other).s);
     case LT_ACT_COPY:
+    case LT_ACT_OFFLOAD:
+    case LT_ACT_FETCH:
     case LT_ACT_FREE:
         return lt_buf_printf(out, " %s", lt_buffer_name(p, a->subject).s);
     case LT_ACT_AGREE:
@@ -108,7 +116,10 @@ static lt_status print_action(const lt_program *p, int32_t i, lt_buf *out)
 
 lt_status lt_program_print(const lt_program *p, lt_buf *out)
 {
-    LT_TRY(lt_buf_printf(out, "step pool %lld bytes; capacity:", (long long)p->step_bytes));
+    LT_TRY(lt_buf_printf(out, "step pool %lld bytes; ", (long long)p->step_bytes));
+    if (p->host_bytes > 0)
+        LT_TRY(lt_buf_printf(out, "on the host %lld bytes; ", (long long)p->host_bytes));
+    LT_TRY(lt_buf_text(out, "capacity:"));
     for (int e = 0; e < LT_N_EXTENTS; e++)
         LT_TRY(lt_buf_printf(out, " %s %lld", lt_extent_name((lt_extent)e),
                              (long long)p->opts.capacity.n[e]));

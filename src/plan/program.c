@@ -32,6 +32,7 @@ static lt_status forward(lt_maker *k, int32_t block)
     const lt_block *b = &k->m->blocks[block];
     const lt_compiled *c = p->compiled[block];
     LT_TRY(lt_make_gathers(k, block, &k->forward));
+    LT_TRY(lt_make_offload(k, block));
     LT_TRY(lt_make_action(k, LT_ACT_FORWARD, block, LT_QUEUE_COMPUTE));
     lt_last_action(k)->flops = c->forward_flops;
     LT_TRY(lt_make_param_accesses(k, block));
@@ -46,7 +47,8 @@ static lt_status forward(lt_maker *k, int32_t block)
         LT_TRY(lt_make_buffer(k, LT_BUF_SAVED, block, 0, c->saved_bytes, &p->saved_buffer[block]));
         LT_TRY(lt_make_access(k, p->saved_buffer[block], true));
     }
-    return lt_make_work(k, block, c->forward_bytes);
+    LT_TRY(lt_make_work(k, block, c->forward_bytes));
+    return lt_make_offload_saved(k, block);
 }
 
 static lt_status copy_in(lt_maker *k, int32_t buffer, lt_queue queue)
@@ -220,14 +222,16 @@ static lt_status make_tables(lt_maker *k)
     p->compiled = memory;
     for (int32_t b = 0; b < blocks; b++)
         p->max_params = (int32_t)lt_max_i64(p->max_params, k->m->blocks[b].kind->n_params);
-    // At most a COPY, FORWARD, BACKWARD and an ADD per input for a block, a few actions per unit,
-    // and the ends.
-    const int64_t most = blocks * (4 + LT_MAX_IN) + units * 5 + LT_N_BATCH_VALUES + 16;
+    // At most a COPY, FORWARD, BACKWARD, two ways of input and saved values, and an ADD per input
+    // for a block, a few actions per unit, and the ends.
+    const int64_t most = blocks * (8 + LT_MAX_IN) + units * 5 + LT_N_BATCH_VALUES + 16;
     LT_TRY(
         lt_mem_alloc(&memory, (size_t)(most * p->max_params) * sizeof(bool), "gradient add flags"));
     p->grad_add = memory;
     LT_TRY(lt_mem_alloc(&memory, (size_t)blocks * sizeof(bool), "program tables"));
     k->needs = memory;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)blocks * sizeof(bool), "program tables"));
+    k->offload = memory;
     LT_TRY(lt_mem_alloc(&memory, (size_t)units * sizeof(bool), "program tables"));
     k->gathered = memory;
     LT_TRY(lt_mem_alloc(&memory, (size_t)units * sizeof(bool), "program tables"));
@@ -236,6 +240,10 @@ static lt_status make_tables(lt_maker *k)
     LT_TRY(int_table(&p->grad_buffer, blocks * LT_MAX_IN, LT_NONE));
     LT_TRY(int_table(&p->grad_from, blocks * LT_MAX_OUT, LT_NONE));
     LT_TRY(int_table(&p->saved_buffer, blocks, LT_NONE));
+    LT_TRY(int_table(&p->edge_fetched, blocks * LT_MAX_OUT, LT_NONE));
+    LT_TRY(int_table(&p->saved_fetched, blocks, LT_NONE));
+    LT_TRY(int_table(&k->edge_host, blocks * LT_MAX_OUT, LT_NONE));
+    LT_TRY(int_table(&k->saved_host, blocks, LT_NONE));
     LT_TRY(int_table(&k->values, units, LT_NONE));
     LT_TRY(int_table(&p->unit_grads, units, LT_NONE));
     LT_TRY(lt_mem_alloc(&memory, (size_t)k->m->n_params * sizeof(int64_t), "program tables"));
@@ -258,12 +266,13 @@ static lt_status make_tables(lt_maker *k)
     return LT_OK;
 }
 
-static lt_status make(lt_maker *k, const lt_policy *policy)
+static lt_status make(lt_maker *k)
 {
     LT_TRY(make_tables(k));
     if (k->p->opts.mode == LT_MODE_TRAIN)
         lt_model_needs_grad(k->m, k->needs);
-    LT_TRY(lt_compile_blocks(k->p, policy, k->needs));
+    LT_TRY(lt_compile_blocks(k->p, k->policy, k->needs));
+    lt_choose_offloads(k);
     LT_TRY(state_buffers(k));
     LT_TRY(make_sections(k));
     LT_TRY(lt_program_lay_out(k->p));
@@ -286,9 +295,13 @@ lt_status lt_program_create(const lt_program_opts *opts, lt_program **out)
     p->accesses = LT_VEC_OF(lt_access);
     p->buffers = LT_VEC_OF(lt_buffer);
     p->owned = LT_VEC_OF(lt_compiled *);
-    lt_maker k = {.p = p, .m = opts->model};
-    const lt_status st = make(&k, opts->policy);
+    lt_maker k = {.p = p, .m = opts->model, .policy = opts->policy};
+    const lt_status st = make(&k);
+    p->opts.offload = NULL;
     lt_mem_free(k.needs);
+    lt_mem_free(k.offload);
+    lt_mem_free(k.edge_host);
+    lt_mem_free(k.saved_host);
     lt_mem_free(k.gathered);
     lt_mem_free(k.values);
     lt_mem_free(k.updated);
@@ -326,6 +339,8 @@ void lt_program_destroy(lt_program *p)
     lt_mem_free(p->grad_buffer);
     lt_mem_free(p->grad_from);
     lt_mem_free(p->saved_buffer);
+    lt_mem_free(p->edge_fetched);
+    lt_mem_free(p->saved_fetched);
     lt_mem_free(p->work_buffer);
     lt_mem_free(p);
 }

@@ -17,6 +17,8 @@
     X(REDUCE)   /* a unit's gradients summed over ranks; one rank: they are */                     \
     X(NORM)     /* the gradient norm and the clip factor; of one unit: its squares */              \
     X(UPDATE)   /* the optimizer on a unit */                                                      \
+    X(OFFLOAD)  /* what the backward reads, to the host's pool */                                  \
+    X(FETCH)    /* and back */                                                                     \
     X(FREE)     /* a buffer ends here; the test executor poisons it */
 typedef enum lt_action_kind {
 #define LT_ACTION_ENUM(name) LT_ACT_##name,
@@ -40,12 +42,15 @@ const char *lt_queue_name(lt_queue queue);
 
 /**
  * What an action's subject is: COPY a buffer; GATHER, REDUCE, UPDATE a unit; FORWARD, BACKWARD a
- * block; ADD, FREE buffers; NORM a unit, or LT_NONE for the end of the sum.
+ * block; ADD, FREE buffers; OFFLOAD and FETCH the buffer on the device; NORM a unit, or LT_NONE
+ * for the end of the sum.
  */
 typedef struct lt_action {
     lt_action_kind kind;
     int32_t subject;
-    int32_t other; /* ADD: the buffer added to `subject`; NORM of a unit: 0 for the first */
+    /* ADD: the buffer added to `subject`; OFFLOAD, FETCH: the one on the host; NORM of a unit: 0
+       for the first */
+    int32_t other;
     lt_queue queue;
     int32_t wait, n_wait; /* into program->waits: actions of the same section, on other queues */
     int32_t access, n_access; /* into program->accesses */
@@ -69,14 +74,15 @@ typedef enum lt_buffer_kind {
     LT_BUF_SCALARS,     /* f64 [LT_N_SCALARS] */
     LT_BUF_NORM,        /* f64 [1] */
     LT_BUF_RESULT,      /* host memory: what comes back (loss, logits): a: block, b: output */
-    LT_BUF_VALUES,      /* the state's part of unit a: parameters */
-    LT_BUF_GRADS,       /* ... gradients */
-    LT_BUF_MOMENTS,     /* ... moments and remainders */
+    LT_BUF_HOST,    /* the host's copy of output b of block a, or of its saved values (LT_NONE) */
+    LT_BUF_VALUES,  /* the state's part of unit a: parameters */
+    LT_BUF_GRADS,   /* ... gradients */
+    LT_BUF_MOMENTS, /* ... moments and remainders */
     LT_N_BUFFER_KINDS
 } lt_buffer_kind;
 
-/** A piece of memory with a life. Kinds up to NORM lie in the step pool at `offset`; of a
-    RESULT it is the place among those of a micro-batch. */
+/** A piece of memory with a life. Kinds up to NORM lie in the step pool at `offset`, HOST in the
+    host's pool; of a RESULT it is the place among those of a micro-batch. */
 typedef struct lt_buffer {
     lt_buffer_kind kind;
     int32_t a, b;
@@ -118,6 +124,9 @@ typedef struct lt_program_opts {
     lt_extents capacity;
     const lt_policy *policy; /* [n_blocks] */
     bool keep_attention;
+    /* [n_blocks]; NULL: none. Blocks whose first input (with LT_FULL what they save besides, too)
+       waits for the backward in host memory; the last of them is left out */
+    const bool *offload;
     /* Batch values lie outside the step pool, so that those of the next micro-batch can come while
        this one is worked on; who runs the program sees to their place. */
     bool batch_apart;
@@ -136,7 +145,7 @@ enum { LT_BATCHES_APART = 2 }; /* micro-batches on the device with batch_apart *
  * gradient's first writer differs: in the first it overwrites, later all add.
  */
 typedef struct lt_program {
-    lt_program_opts opts; /* policy is not kept */
+    lt_program_opts opts; /* policy and offload are not kept */
     lt_compiled **
         /* [n_blocks]; NULL where the mode leaves a block out; shared between equal blocks */
         compiled;
@@ -148,7 +157,10 @@ typedef struct lt_program {
     int32_t *grad_buffer;  /* [n_blocks][LT_MAX_IN] buffer of the gradient given to an input */
     int32_t *grad_from;    /* [n_blocks][LT_MAX_OUT] buffer with the summed gradient of an output */
     int32_t *saved_buffer; /* [n_blocks] */
-    int32_t *work_buffer;  /* [actions] */
+    /* what came back from the host for the backward; LT_NONE: it never left */
+    int32_t *edge_fetched;  /* [n_blocks][LT_MAX_OUT] */
+    int32_t *saved_fetched; /* [n_blocks] */
+    int32_t *work_buffer;   /* [actions] */
     /*
      * Every unit is updated as soon as its gradients are complete, which then lie in the step pool:
      * all of them never exist at once. For steps of one micro-batch whose update needs no norm.
@@ -162,6 +174,7 @@ typedef struct lt_program {
     int32_t scalars_buffer, norm_buffer;
     lt_result_places results;
     int64_t step_bytes;  /* the step pool: the exact peak */
+    int64_t host_bytes;  /* the host's pool */
     int64_t batch_bytes; /* batch_apart: of one micro-batch; buffers have offsets in it */
     lt_vec owned;        /* lt_compiled * */
 } lt_program;
@@ -192,9 +205,27 @@ static inline const lt_buffer *lt_buffer_at(const lt_program *p, int64_t i)
  * Stable: kept under test.
  */
 LT_NODISCARD lt_status lt_program_print(const lt_program *p, lt_buf *out);
+/** What the backward reads as an output, or as saved values: as made, or as come back. */
+static inline int32_t lt_edge_again(const lt_program *p, lt_edge e)
+{
+    const int64_t at = e.block * LT_MAX_OUT + e.output;
+    return p->edge_fetched[at] != LT_NONE ? p->edge_fetched[at] : p->edge_buffer[at];
+}
+static inline int32_t lt_saved_again(const lt_program *p, int32_t block)
+{
+    return p->saved_fetched[block] != LT_NONE ? p->saved_fetched[block] : p->saved_buffer[block];
+}
 static inline bool lt_in_step_pool(const lt_program *p, const lt_buffer *b)
 {
     return b->kind <= LT_BUF_NORM && !(b->kind == LT_BUF_BATCH && p->opts.batch_apart);
+}
+/** Pools have addresses that buffers share; other memory is a buffer's own. */
+typedef enum lt_room { LT_ROOM_STEP, LT_ROOM_HOST, LT_ROOM_OWN } lt_room;
+static inline lt_room lt_room_of(const lt_program *p, const lt_buffer *b)
+{
+    return lt_in_step_pool(p, b)    ? LT_ROOM_STEP
+           : b->kind == LT_BUF_HOST ? LT_ROOM_HOST
+                                    : LT_ROOM_OWN;
 }
 /** The name of a buffer for messages. */
 typedef struct lt_buffer_text {

@@ -87,8 +87,8 @@ static lt_status want(placer *k, int32_t action)
 
 static bool common_bytes(const lt_program *p, const lt_buffer *a, const lt_buffer *b)
 {
-    return lt_in_step_pool(p, a) && lt_in_step_pool(p, b) && a->offset < b->offset + b->bytes &&
-           b->offset < a->offset + a->bytes;
+    return lt_room_of(p, a) == lt_room_of(p, b) && lt_room_of(p, a) != LT_ROOM_OWN &&
+           a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
 static lt_status wanted_by(placer *k, int32_t action, lt_access x)

@@ -162,6 +162,27 @@ static lt_status freeze(lt_engine *e)
     return LT_OK;
 }
 
+// The blocks that a feature's list of patterns names: out [n_blocks].
+static lt_status match_blocks(lt_engine *e, const char *feature, const char *key,
+                              const lt_texts *plan, bool **out)
+{
+    void *memory = NULL;
+    if (plan->n == 0)
+        return LT_FAIL(LT_ERR_CONFIG, "%s: %s: it is on, but %s names no module",
+                       lt_config_where(e->cfg, feature).s, feature, key);
+    LT_TRY(lt_arena_take(e->arena, (size_t)e->model->n_blocks * sizeof(bool), &memory));
+    bool *hit = memory;
+    lt_vec paths = LT_VEC_OF(const char *);
+    lt_status st = lt_model_modules(e->model, &paths);
+    if (st == LT_OK)
+        st = lt_patterns_check_use(key, plan->items, plan->n, paths.data, paths.n, e->log);
+    lt_vec_deinit(&paths);
+    for (int32_t b = 0; b < e->model->n_blocks; b++)
+        hit[b] = lt_pattern_last(plan->items, plan->n, e->model->blocks[b].name) >= 0;
+    *out = hit;
+    return st;
+}
+
 static lt_status choose_policies(lt_engine *e)
 {
     void *memory = NULL;
@@ -182,24 +203,22 @@ static lt_status choose_policies(lt_engine *e)
     }
     if (!e->cfg->features.recompute)
         return LT_OK;
-    const lt_texts *plan = &e->cfg->features.recompute_plan.apply_modules;
-    lt_vec paths = LT_VEC_OF(const char *);
-    lt_status st = lt_model_modules(e->model, &paths);
-    if (st == LT_OK && plan->n == 0) {
-        st = LT_FAIL(LT_ERR_CONFIG,
-                     "%s: features.recompute: it is on, but features.recompute_plan.apply_modules "
-                     "names no module",
-                     lt_config_where(e->cfg, "features.recompute").s);
-    }
-    if (st == LT_OK)
-        st = lt_patterns_check_use("features.recompute_plan.apply_modules", plan->items, plan->n,
-                                   paths.data, paths.n, e->log);
-    lt_vec_deinit(&paths);
-    LT_TRY(st);
+    bool *again = NULL;
+    LT_TRY(match_blocks(e, "features.recompute", "features.recompute_plan.apply_modules",
+                        &e->cfg->features.recompute_plan.apply_modules, &again));
     for (int32_t b = 0; b < e->model->n_blocks; b++)
-        if (lt_pattern_last(plan->items, plan->n, e->model->blocks[b].name) >= 0)
+        if (again[b])
             e->policy[b] = LT_FULL;
     return LT_OK;
+}
+
+static lt_status choose_offloads(lt_engine *e)
+{
+    if (!e->cfg || !e->cfg->features.enable_activation_offload)
+        return LT_OK;
+    return match_blocks(e, "features.enable_activation_offload",
+                        "features.activation_offload_plan.apply_modules",
+                        &e->cfg->features.activation_offload_plan.apply_modules, &e->offload);
 }
 
 static lt_status scale_rates(lt_engine *e)
@@ -244,6 +263,7 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
                       .compute = e->compute,
                       .training = opts->training,
                       .policy = e->policy,
+                      .offload = e->offload,
                       .lr_scale = e->lr_scale,
                       .ranks = e->ranks,
                       .log = e->log,
@@ -305,6 +325,7 @@ static lt_status open_parts(lt_engine *e, const lt_engine_opts *opts)
     if (e->cfg && opts->training)
         LT_TRY(freeze(e));
     LT_TRY(choose_policies(e));
+    LT_TRY(choose_offloads(e));
     if (e->cfg)
         LT_TRY(scale_rates(e));
     return create_units(e);

@@ -29,6 +29,7 @@ typedef struct lt_engine {
     lt_units *units;
     lt_exec *exec;     /* NULL before lt_engine_start */
     lt_policy *policy; /* [n_blocks] */
+    bool *offload;     /* [n_blocks] first inputs wait on the host; NULL: none */
     bool auto_policy;  /* lathe.policy is auto: a forecast chooses */
     double *lr_scale;  /* [n_params] */
     lt_dtype compute;

@@ -98,6 +98,7 @@ static lt_status make_program(const walk *w, const lt_extents *capacity, lt_prog
                                .capacity = *capacity,
                                .policy = w->e->policy,
                                .keep_attention = x.keep_attention,
+                               .offload = x.offload,
                                .batch_apart = w->e->device->queues,
                                .forward_prefetch = x.forward_prefetch,
                                .backward_prefetch = x.backward_prefetch,
@@ -118,6 +119,7 @@ static lt_status look_at(walk *w, const lt_extents *real)
     w->out->n_programs++;
     w->out->step = lt_max_i64(w->out->step, p->step_bytes);
     w->out->batch = lt_max_i64(w->out->batch, LT_BATCHES_APART * p->batch_bytes);
+    w->out->host_pool = lt_max_i64(w->out->host_pool, p->host_bytes);
     if (w->mode == LT_MODE_LOSS)
         w->out->validation = lt_max_i64(w->out->validation, p->step_bytes);
     if (w->mode == LT_MODE_LOSS ||

@@ -153,7 +153,8 @@ lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
                 {"mfu", s->mfu}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         put(m->file, rows[i].key, rows[i].value);
-    (void)fprintf(m->file, ", \"memory_bytes\": %lld", (long long)s->memory_bytes);
+    (void)fprintf(m->file, ", \"memory_bytes\": %lld, \"host_bytes\": %lld",
+                  (long long)s->memory_bytes, (long long)s->host_bytes);
     if (s->use.layers > 0)
         put_experts(m->file, s);
     const lt_curve_point p = {(double)s->iteration, s->loss};

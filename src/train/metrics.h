@@ -15,6 +15,7 @@ typedef struct lt_step_metrics {
     double tokens_per_s, model_flops,
         mfu;              /* mfu: share of the measured matrix-product rate; NaN: not measured */
     int64_t memory_bytes; /* device pool */
+    int64_t host_bytes;   /* the pool in host memory */
     int64_t own_tokens;   /* of the first rank: those that `use` counts */
     double aux_loss;      /* the balance loss, before its weight */
     lt_expert_use use;    /* 0 layers without experts: then neither is written */

@@ -279,7 +279,6 @@ static const lt_field features_fields[] = {
     {"chunkloss_plan", LT_FIELD_RECORD, AT(chunkloss_plan), .record = &chunkloss,
      .help = "sizes of the pieces"},
     {"enable_activation_offload", LT_FIELD_BOOL, AT(enable_activation_offload), "false",
-     .refuse = {LT_WHEN_TRUE, .feature = "activation offload", .instead = "set it to false"},
      .help = "block inputs wait in host memory"},
     {"activation_offload_plan", LT_FIELD_RECORD, AT(activation_offload_plan), .record = &offload,
      .help = "which blocks"},
