@@ -67,6 +67,14 @@ lt_golden(shared/sequence ${golden}/sequence tests_golden_sequence ${golden}/seq
 lt_golden(tests/image tests/golden/image tests_golden_image tests/golden/image)
 lt_golden(shared/image ../shared/golden/image tests_golden_image ../shared/golden/image)
 
+# Distributed checkpoints, as PyTorch 2.11 writes them. The one past 4 GiB is for a quiet machine:
+# build/PRESET/tests/golden_dcp ../shared/golden/dcp/big
+lt_golden(tests/dcp tests/golden/dcp tests_golden_dcp tests/golden/dcp)
+set(dcp ../shared/golden/dcp)
+lt_golden(shared/dcp ${dcp} tests_golden_dcp ${dcp}/buckets ${dcp}/ep ${dcp}/gpu ${dcp}/kinds ${dcp}/minimal ${dcp}/mtp
+  ${dcp}/release_bf16 ${dcp}/views ${dcp}/world1 ${dcp}/world3 ${dcp}/world4 ${dcp}/extra_state_more.pt
+  ${dcp}/extra_state_odd.pt ${dcp}/extra_state_rank_0.pt)
+
 # Where there is no GPU they say so and count as skipped. golden_model DIR --device cuda is for machines that have one.
 if(LATHE_CUDA)
   lt_add_test(cuda/op_parity tests_op_parity)

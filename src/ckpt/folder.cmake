@@ -1,1 +1,1 @@
-target_link_libraries(lt_ckpt ${kind} PkgConfig::jansson)
+target_link_libraries(lt_ckpt ${kind} PkgConfig::jansson PkgConfig::zlib)

@@ -439,7 +439,7 @@ lt_status lt_st_as_tensor(const lt_st_tensor *view, lt_tensor *out)
             view->file, view->name, lt_st_shape_text(view).s);
     }
     *out = lt_tensor_nd(view->dtype, view->rank, view->dim);
-    if ((uintptr_t)view->data % lt_dtype_bytes(view->dtype) != 0)
+    if (view->source || (uintptr_t)view->data % lt_dtype_bytes(view->dtype) != 0)
         return LT_OK;
     memcpy(&out->data, &view->data,
            sizeof view
@@ -468,7 +468,22 @@ static void convert(const lt_st_tensor *view, const uint8_t *src, int64_t n, lt_
     }
 }
 
-lt_status lt_st_read(const lt_st_tensor *view, int64_t first, int64_t n, lt_dtype to, void *dst)
+static lt_status convert_source(const lt_st_tensor *view, int64_t first, int64_t n, lt_dtype to,
+                                void *dst)
+{
+    _Alignas(16) uint8_t buffer[4 * READ_CHUNK_BYTES];
+    const int64_t room = (int64_t)(sizeof buffer / lt_dtype_bytes(view->dtype));
+    uint8_t *at = dst;
+    for (int64_t i = 0; i < n; i += room) {
+        const int64_t take = lt_min_i64(n - i, room);
+        LT_TRY(view->source->read(view->source, first + i, take, buffer));
+        lt_convert(at, to, buffer, view->dtype, take);
+        at += (size_t)take * lt_dtype_bytes(to);
+    }
+    return LT_OK;
+}
+
+static lt_status check_range(const lt_st_tensor *view, int64_t first, int64_t n)
 {
     const int64_t have = lt_st_elems(view);
     if (first < 0 || n < 0 || first > have || n > have - first) {
@@ -476,19 +491,43 @@ lt_status lt_st_read(const lt_st_tensor *view, int64_t first, int64_t n, lt_dtyp
                        view->file, view->name, (long long)have, (long long)first,
                        (long long)(first + n));
     }
+    return LT_OK;
+}
+
+size_t lt_st_elem_bytes(const lt_st_tensor *view)
+{
+    const int64_t n = lt_st_elems(view);
+    return n > 0 && view->bytes % (size_t)n == 0 ? view->bytes / (size_t)n : 0;
+}
+
+lt_status lt_st_read_raw(const lt_st_tensor *view, int64_t first, int64_t n, void *dst)
+{
+    const size_t size = lt_st_elem_bytes(view);
+    LT_TRY(check_range(view, first, n));
+    if (n == 0)
+        return LT_OK;
+    if (view->source)
+        return view->source->read(view->source, first, n, dst);
+    if (size == 0)
+        return LT_FAIL(LT_ERR_DTYPE, "%s: tensor %s is %s, whose elements aren't whole bytes",
+                       view->file, view->name, lt_st_shape_text(view).s);
+    memcpy(dst, view->data + (size_t)first * size, (size_t)n * size);
+    return LT_OK;
+}
+
+lt_status lt_st_read(const lt_st_tensor *view, int64_t first, int64_t n, lt_dtype to, void *dst)
+{
+    LT_TRY(check_range(view, first, n));
     const bool same = view->dtype == to && to != LT_N_DTYPES;
     if (!same && !(view->dtype != LT_N_DTYPES && to != LT_N_DTYPES &&
                    lt_dtype_is_float(view->dtype) && lt_dtype_is_float(to)))
         return LT_FAIL(LT_ERR_DTYPE, "%s: tensor %s is %s and can't be read as %s", view->file,
                        view->name, lt_st_shape_text(view).s, lt_st_dtype_text(to));
-    if (n == 0)
-        return LT_OK;
-    const size_t size = lt_dtype_bytes(view->dtype);
-    const uint8_t *src = view->data + (size_t)first * size;
-    if (same)
-        memcpy(dst, src, (size_t)n * size);
-    else
-        convert(view, src, n, to, dst);
+    if (n == 0 || same)
+        return lt_st_read_raw(view, first, n, dst);
+    if (view->source)
+        return convert_source(view, first, n, to, dst);
+    convert(view, view->data + (size_t)first * lt_dtype_bytes(view->dtype), n, to, dst);
     return LT_OK;
 }
 

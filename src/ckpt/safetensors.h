@@ -6,8 +6,15 @@
 #include "base/status.h"
 #include "tensor/tensor.h"
 
+/** Where the elements of a tensor come from that lies nowhere in one piece. threads: any */
+typedef struct lt_st_source lt_st_source;
+struct lt_st_source {
+    /* elements [first, first + n) of the tensor's own dtype, in row-major order */
+    lt_status (*read)(const lt_st_source *s, int64_t first, int64_t n, void *dst);
+};
+
 /**
- * One tensor of a file, or (data NULL) one to be written.
+ * One tensor of a file, or (data NULL) one to be written, or one that a source puts together.
  * A dtype that lathe doesn't compute with (F8_E4M3, BOOL, U16, ...) has `dtype` LT_N_DTYPES: its
  * bytes can only be carried over.
  */
@@ -19,7 +26,8 @@ typedef struct lt_st_tensor {
     const int64_t *dim;  /* [rank] */
     const uint8_t *data; /* in the file's mapping: little-endian, row-major, at any alignment */
     size_t bytes;
-    const char *file; /* the path of its file, for messages */
+    const char *file;           /* the path of its file, for messages */
+    const lt_st_source *source; /* NULL: its elements are at `data` */
 } lt_st_tensor;
 
 typedef struct lt_st_pair {
@@ -65,6 +73,12 @@ LT_NODISCARD lt_status lt_st_as_tensor(const lt_st_tensor *view, lt_tensor *out)
  */
 LT_NODISCARD lt_status lt_st_read(const lt_st_tensor *view, int64_t first, int64_t n, lt_dtype to,
                                   void *dst);
+
+/** The same in the tensor's own dtype, whether lathe computes with it or not. */
+LT_NODISCARD lt_status lt_st_read_raw(const lt_st_tensor *view, int64_t first, int64_t n,
+                                      void *dst);
+/** Bytes of one element; 0 for a tensor without elements, or with less than a byte for each. */
+size_t lt_st_elem_bytes(const lt_st_tensor *view);
 
 /** "BF16" for LT_BF16: how files spell it. */
 const char *lt_st_dtype_text(lt_dtype dtype);

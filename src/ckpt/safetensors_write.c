@@ -43,7 +43,7 @@ static lt_status check_item(const lt_st_item *item, const char *path, lt_map *se
     if (lt_map_get_text(seen, t->name, &other))
         return LT_FAIL(LT_ERR_FORMAT, "%s: tensor %s would be written twice", path, t->name);
     LT_TRY(lt_map_put_text(seen, t->name, 1));
-    LT_ASSERT(item->fetch != NULL || t->data != NULL || t->bytes == 0);
+    LT_ASSERT(item->fetch != NULL || t->data != NULL || t->source != NULL || t->bytes == 0);
     if (item->fetch == NULL || (known(item->from) && item->from == t->dtype))
         return LT_OK;
     if (!known(item->from) || !known(t->dtype) || !lt_dtype_is_float(item->from) ||
@@ -150,12 +150,27 @@ static lt_status write_fetched(stream *s, const lt_st_item *item, lt_sum *sum)
     return LT_OK;
 }
 
+// Carried over as it is, from a source that puts it together.
+static lt_status write_gathered(stream *s, const lt_st_tensor *t, lt_sum *sum)
+{
+    const size_t size = lt_st_elem_bytes(t);
+    const int64_t n = lt_st_elems(t);
+    for (int64_t first = 0; first < n; first += PIECE_ELEMS) {
+        const int64_t take = lt_min_i64(PIECE_ELEMS, n - first);
+        LT_TRY(lt_st_read_raw(t, first, take, s->fetched));
+        LT_TRY(put(s, sum, s->fetched, (size_t)take * size));
+    }
+    return LT_OK;
+}
+
 static lt_status write_item(stream *s, const lt_st_item *item, uint64_t *out)
 {
     lt_sum sum;
     lt_sum_init(&sum);
     if (item->fetch != NULL)
         LT_TRY(write_fetched(s, item, &sum));
+    else if (item->tensor.source != NULL)
+        LT_TRY(write_gathered(s, &item->tensor, &sum));
     else if (item->tensor.bytes > 0)
         LT_TRY(put(s, &sum, item->tensor.data, item->tensor.bytes));
     *out = lt_sum_value(&sum);
