@@ -282,7 +282,7 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
                               .weight_decay = t->weight_decay,
                               .lr_scale = 1.0};
     o.clip_grad = t->clip_grad;
-    o.update_early = lt_engine_updates_early(e);
+    o.update_early = lt_engine_updates_early(e) && !opts->whole_gradients;
     o.memory_budget = e->cfg->lathe.memory_budget == LT_CFG_NONE ? 0 : e->cfg->lathe.memory_budget;
     return o;
 }

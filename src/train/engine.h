@@ -8,10 +8,11 @@
 #include "train/config/config.h"
 
 typedef struct lt_engine_opts {
-    bool training;     /* gradients and moments */
-    bool weights;      /* there must be weights to read (or lathe.init: random); false for plan */
-    const lt_tap *tap; /* may be NULL */
-    lt_watch watch;    /* its functions may be NULL */
+    bool training; /* gradients and moments */
+    bool weights;  /* there must be weights to read (or lathe.init: random); false for plan */
+    bool whole_gradients;  /* no early updates: lt_exec_gradients is wanted */
+    const lt_tap *tap;     /* may be NULL */
+    lt_watch watch;        /* its functions may be NULL */
     const lt_ranks *ranks; /* kept; NULL: one */
     const char *folder; /* generate: the model folder, whatever the configuration says; else NULL */
 } lt_engine_opts;

@@ -2,7 +2,21 @@
 // Micro-batches of a step, and what ranks agree on before it.
 #include "train/feeder.h"
 
+#include "train/from_config.h"
+
 #include <stdio.h>
+
+lt_feeder lt_feeder_of(const lt_config *cfg, const lt_model *model, const lt_ranks *ranks,
+                       const lt_log *log, int64_t n)
+{
+    return (lt_feeder){.ranks = ranks,
+                       .model = model,
+                       .log = log,
+                       .loss = lt_config_loss(cfg),
+                       .balance = lt_balance_weight(cfg->features.loss_cfg.router_aux_loss_coef,
+                                                    &model->config.text.moe, n * lt_streams(ranks)),
+                       .n = n};
+}
 
 lt_status lt_feeder_open(lt_feeder *f, lt_arena *arena)
 {
@@ -37,10 +51,15 @@ static lt_status want_kappa(lt_feeder *f, int64_t i, int64_t n)
     return st;
 }
 
+static lt_loader *loader_of(const lt_feeder *f, int64_t i)
+{
+    return f->loaders[i % f->n_loaders];
+}
+
 static lt_status acquire(lt_feeder *f)
 {
     for (int64_t i = 0; i < f->n; i++) {
-        LT_TRY(lt_loader_acquire(f->loader, &f->batch[i]));
+        LT_TRY(lt_loader_acquire(loader_of(f, i), &f->batch[i]));
         LT_TRY(want_kappa(f, i, f->batch[i]->n_targets));
         f->view[i] = lt_feed_view(f->batch[i], f->kappa[i]);
         f->view[i].value[LT_BATCH_BALANCE].data = &f->balance;
@@ -97,11 +116,11 @@ lt_status lt_feeder_fetch(lt_feeder *f, int64_t number)
 
 void lt_feeder_release(lt_feeder *f)
 {
-    if (!f->loader || !f->batch)
+    if (!f->n_loaders || !f->batch)
         return;
     for (int64_t i = 0; i < f->n; i++)
         if (f->batch[i])
-            lt_loader_release(f->loader, f->batch[i]);
+            lt_loader_release(loader_of(f, i), f->batch[i]);
     for (int64_t i = 0; i < f->n; i++)
         f->batch[i] = NULL;
 }

@@ -13,8 +13,9 @@ typedef struct lt_feeder {
     const lt_model *model;
     const lt_log *log;
     lt_loss_type loss;
-    float balance;          /* weight of the experts' balance loss in a micro-batch */
-    lt_loader *loader;      /* borrowed */
+    float balance;             /* weight of the experts' balance loss in a micro-batch */
+    lt_loader *const *loaders; /* [n_loaders] borrowed; micro-batch i comes from i % n_loaders */
+    int32_t n_loaders;
     int64_t n;              /* micro-batches of a step on this rank */
     const lt_batch **batch; /* [n] held until lt_feeder_release */
     lt_batch_view *view;    /* [n] what the executor takes */
@@ -25,6 +26,9 @@ typedef struct lt_feeder {
     bool warned_silent;
 } lt_feeder;
 
+/** For `n` micro-batches a step; its loaders are still to be set. */
+lt_feeder lt_feeder_of(const lt_config *cfg, const lt_model *model, const lt_ranks *ranks,
+                       const lt_log *log, int64_t n);
 /** Takes the tables of a feeder whose first members are set; they live in `arena`. */
 LT_NODISCARD lt_status lt_feeder_open(lt_feeder *f, lt_arena *arena);
 /**

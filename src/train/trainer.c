@@ -2,8 +2,8 @@
 // The training loop.
 #include "train/trainer.h"
 
-#include "optim/schedule.h"
 #include "train/feeder.h"
+#include "train/from_config.h"
 #include "train/judge.h"
 #include "train/log_line.h"
 #include "train/metrics.h"
@@ -57,15 +57,6 @@ typedef struct trainer {
     lt_train_summary *out;
 } trainer;
 
-static lt_loss_type loss_type(const lt_config *cfg)
-{
-    static const lt_loss_type types[] = {[LT_CFG_LOSS_RAW] = LT_LOSS_RAW,
-                                         [LT_CFG_LOSS_DEFAULT] = LT_LOSS_DEFAULT,
-                                         [LT_CFG_LOSS_PER_SAMPLE] = LT_LOSS_PER_SAMPLE,
-                                         [LT_CFG_LOSS_PER_TOKEN] = LT_LOSS_PER_TOKEN};
-    return types[cfg->features.loss_cfg.loss_type];
-}
-
 static void say(const trainer *t, const lt_buf *text)
 {
     if (lt_is_first(t->ranks) && t->sinks->line && text->data)
@@ -100,12 +91,7 @@ static void set_threads(const trainer *t, lt_loader_opts *l)
 
 static lt_status open_loader(trainer *t)
 {
-    const lt_cfg_data *d = &t->cfg->data;
-    lt_sampler_opts o = lt_sampler_opts_default();
-    o.n_samples = lt_dataset_rows(lt_source_dataset(t->source));
-    o.micro_batch = t->cfg->training.micro_batch_size;
-    o.shuffle = d->dataloader_param.shuffle;
-    o.data_sharding = d->dataloader_param.data_sharding;
+    lt_sampler_opts o = lt_config_sampler(t->cfg, lt_dataset_rows(lt_source_dataset(t->source)));
     o.dp_size = lt_streams(t->ranks);
     o.dp_rank = t->ranks ? t->ranks->dp_rank : 0;
     o.consumed = t->progress.cursor;
@@ -117,34 +103,8 @@ static lt_status open_loader(trainer *t)
         l.n_rows = o.n_samples;
     l.log = t->sinks->log; // what happens to a row is known to its rank alone
     LT_TRY(lt_loader_create(&l, t->sampler, &t->loader));
-    t->feeder.loader = t->loader;
-    return LT_OK;
-}
-
-static lt_status set_schedule(trainer *t)
-{
-    const lt_cfg_training *c = &t->cfg->training;
-    int64_t steps = c->train_iters;
-    if (c->train_epochs != LT_CFG_NONE) {
-        steps = c->train_epochs * (lt_dataset_rows(lt_source_dataset(t->source)) / t->global_batch);
-        if (steps == 0) {
-            return LT_FAIL(
-                LT_ERR_CONFIG,
-                "training.train_epochs: %lld samples are fewer than one global batch of %lld",
-                (long long)lt_dataset_rows(lt_source_dataset(t->source)),
-                (long long)t->global_batch);
-        }
-    }
-    static const lt_decay decays[] = {[LT_CFG_CONSTANT] = LT_DECAY_CONSTANT,
-                                      [LT_CFG_LINEAR] = LT_DECAY_LINEAR,
-                                      [LT_CFG_COSINE] = LT_DECAY_COSINE};
-    t->schedule = (lt_schedule){.decay = decays[c->lr_decay_style],
-                                .lr = c->lr,
-                                .lr_min = c->lr_min,
-                                .lr_start = c->lr_start,
-                                .warmup_ratio = c->lr_warmup_ratio,
-                                .decay_ratio = c->lr_decay_ratio,
-                                .steps = steps};
+    t->feeder.loaders = &t->loader;
+    t->feeder.n_loaders = 1;
     return LT_OK;
 }
 
@@ -196,21 +156,14 @@ static lt_status open_run(trainer *t, lt_forecast *ahead)
                            &t->profile));
     o.watch = lt_profile_watch(t->profile);
     t->n_micro = t->cfg->training.gradient_accumulation_steps;
-    t->global_batch = t->n_micro * t->cfg->training.micro_batch_size * lt_streams(t->ranks);
-    t->feeder =
-        (lt_feeder){.ranks = t->ranks,
-                    .model = t->engine->model,
-                    .log = t->log,
-                    .loss = loss_type(t->cfg),
-                    .balance = lt_balance_weight(t->cfg->features.loss_cfg.router_aux_loss_coef,
-                                                 &t->engine->model->config.text.moe,
-                                                 t->n_micro * lt_streams(t->ranks)),
-                    .n = t->n_micro};
+    t->global_batch = lt_config_global_batch(t->cfg, lt_streams(t->ranks));
+    t->feeder = lt_feeder_of(t->cfg, t->engine->model, t->ranks, t->log, t->n_micro);
     LT_TRY(lt_feeder_open(&t->feeder, t->engine->arena));
     LT_TRY(open_data(t));
     if (lt_is_first(t->ranks))
         LT_TRY(lt_make_save_folder(t->cfg));
-    LT_TRY(set_schedule(t));
+    LT_TRY(lt_config_schedule(t->cfg, lt_dataset_rows(lt_source_dataset(t->source)),
+                              lt_streams(t->ranks), &t->schedule));
     LT_TRY(look_ahead(t, ahead));
     LT_TRY(lt_engine_start(t->engine, &o));
     LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
