@@ -144,6 +144,7 @@ static lt_status bench(const char *path, double seconds, int n_threads)
     LT_TRY(time_case("file to patch rows", run_all, &j, seconds));
     j.dtype = LT_BF16;
     LT_TRY(time_case("file to patch rows", run_all, &j, seconds));
+    j.dtype = LT_F32;
     LT_TRY(bench_crew(&j, bytes, seconds, n_threads));
     lt_mem_free(j.rows);
     lt_image_deinit(&j.image);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packing and streaming in whole runs: the loss of a packed row, and going on after a kill. That
 // samples of a row do not see each other is tests/no_leak_test.c.
+#include "base/text.h"
 #include "tests/kit/run_kit.h"
 #include "tests/kit/run_place.h"
 #include <signal.h>
@@ -118,7 +119,39 @@ static void streaming_reads_in_file_order_and_resumes(void **state)
     assert_text_contains(two.err, "dataloader_mode: base reads one sample at a time: set it to 1");
 }
 
+#define PRETRAIN                                                                                   \
+    "data.dataset_param.basic_parameters.stage=pretrain", "data.dataset_param.attr.images=null",   \
+        "data.dataset_param.attr.formatting=alpaca", "data.dataset_param.attr.prompt=text"
+
+// Blocks of texts end to end: every token but the first of a block is a target.
+static void pretraining_learns_from_whole_texts(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    lt_buf records = {0};
+    for (int i = 0; i < 40; i++)
+        assert_ok(lt_buf_printf(&records, "{\"text\": \"Text number %d, of a few words.\"}\n", i));
+    lt_test_write(lt_test_path(*state, dir, LT_PLACE_DATA), records.data, records.len);
+    lt_buf_deinit(&records);
+    const lt_run_result r =
+        lt_lathe(*state, dir, "train", "train.yaml", PRETRAIN,
+                 "data.dataset_param.basic_parameters.cutoff_len=64", "training.micro_batch_size=1",
+                 "training.train_iters=3", "training.gradient_accumulation_steps=1");
+    assert_exit(r, 0);
+    assert_text_contains(r.err, "40 samples in ");
+    for (int step = 1; step <= 3; step++)
+        assert_near(metric(state, dir, step, "targets"), 63, 0);
+    const lt_run_result check = lt_lathe(*state, dir, "check", "train.yaml", PRETRAIN,
+                                         "data.dataset_param.basic_parameters.cutoff_len=64");
+    assert_exit(check, 0);
+    assert_text_contains(check.out, " rows of at most 64 tokens, ");
+    const lt_run_result rm = lt_lathe(*state, dir, "check", "train.yaml",
+                                      "data.dataset_param.basic_parameters.stage=rm");
+    assert_exit(rm, 2);
+    assert_text_contains(rm.err, "the training stage rm does not exist in lathe yet");
+}
+
 LT_TEST_MAIN(LT_TEST(packed_loss_is_the_token_mean_of_the_samples),
              LT_TEST(a_packed_run_that_was_killed_goes_on_with_the_same_bits),
              LT_TEST(odd_lengths_pack_like_any_others),
-             LT_TEST(streaming_reads_in_file_order_and_resumes))
+             LT_TEST(streaming_reads_in_file_order_and_resumes),
+             LT_TEST(pretraining_learns_from_whole_texts))

@@ -51,13 +51,12 @@ static void wipe(void)
     (void)fprintf(stderr, "\r%78s\r", "");
 }
 
-static lt_status look(checking *k, lt_source *s, const lt_cfg_basic *b, const char *name)
+static lt_status look(checking *k, lt_source *s, const char *name)
 {
     const bool live = lt_cli_is_terminal(stderr);
     const int on_bad = k->cfg->lathe.on_bad_record;
     const lt_check_opts opts = {.skip_bad = on_bad == LT_CFG_BAD_SKIP,
                                 .stop_bad = on_bad == LT_CFG_BAD_STOP,
-                                .row_len = b->packing || b->neat_packing ? b->cutoff_len - 1 : 0,
                                 .progress = live ? draw : NULL};
     lt_check_report r;
     lt_buf out = {0};
@@ -98,8 +97,7 @@ static lt_status one_set(checking *k, lt_source_opts opts, const char *name)
     lt_source *s = NULL;
     opts.all_records = true;
     LT_TRY(lt_source_open_as(k->cfg, &opts, k->engine->model, k->engine->pool, k->log, &s));
-    const lt_status st =
-        k->o->show > 0 ? show(k, s) : look(k, s, &opts.dataset->basic_parameters, name);
+    const lt_status st = k->o->show > 0 ? show(k, s) : look(k, s, name);
     lt_source_close(s);
     return st;
 }

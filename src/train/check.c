@@ -228,7 +228,8 @@ static lt_status count_rows(check *k)
 {
     lt_check_report *r = k->out;
     void *memory = NULL;
-    if (k->o->row_len == 0)
+    r->row_len = lt_dataset_row_len(k->d);
+    if (r->row_len == 0)
         return LT_OK;
     LT_TRY(lt_mem_alloc(&memory, (size_t)r->n_records * sizeof(int64_t), "lengths"));
     int64_t *lengths = memory;
@@ -237,7 +238,6 @@ static lt_status count_rows(check *k)
     const lt_status st = lt_dataset_pack(k->d, lengths);
     lt_mem_free(lengths);
     r->n_rows = lt_dataset_rows(k->d);
-    r->row_len = k->o->row_len;
     return st;
 }
 

@@ -31,9 +31,8 @@ typedef struct lt_check_report {
 } lt_check_report;
 
 typedef struct lt_check_opts {
-    bool skip_bad;   /* lathe.on_bad_record: skip */
-    int64_t row_len; /* with packing: tokens that fit into a row; else 0 */
-    bool stop_bad;   /* lathe.on_bad_record: stop */
+    bool skip_bad; /* lathe.on_bad_record: skip */
+    bool stop_bad; /* lathe.on_bad_record: stop */
     /** Now and then, from any thread, one call at a time. May be NULL. */
     void (*progress)(void *ctx, int64_t done, int64_t all, int64_t n_faults);
     void *ctx;

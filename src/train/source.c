@@ -159,6 +159,8 @@ static void set_collate(lt_source *s, const lt_model *model)
     c->budget.filter = s->chat->nearest_budget ? LT_IMAGE_NEAREST : LT_IMAGE_BICUBIC;
     c->video.budget.max_pixels = p->video_max_pixels;
     c->video.budget.min_pixels = p->video_min_pixels;
+    if (s->cfg->lathe.habits == LT_HABITS_FACTORY)
+        c->video.budget.filter = LT_IMAGE_BICUBIC;
     c->video.fps = p->video_fps;
     c->video.max_frames = p->video_maxlen;
     c->video.reference_times = s->cfg->lathe.video_times == LT_CFG_TIMES_REFERENCE;
@@ -176,8 +178,11 @@ static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
     o.render.literals = LT_LITERAL_REFUSE;
     o.render.image_tag = s->cfg->lathe.image_tag;
     o.render.video_tag = s->cfg->lathe.video_tag;
-    o.render.no_thinking = !b->enable_thinking;
+    o.render.no_thinking = b->enable_thinking == 0;
     o.render.empty_thought = (lt_empty_thought)s->cfg->lathe.empty_thought;
+    if (b->enable_thinking == LT_CFG_UNSET && s->chat->thinking_setting &&
+        o.render.empty_thought == LT_THOUGHT_AUTO)
+        o.render.empty_thought = LT_THOUGHT_MASK;
     o.cutoff_len = b->cutoff_len;
     o.train_on_prompt = b->train_on_prompt;
     o.mask_history = b->mask_history;
@@ -193,7 +198,7 @@ static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
 static void warn_of_settings(const lt_source *s)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
-    if (!b->enable_thinking && s->chat->reasoning && !s->chat->thinking_setting &&
+    if (b->enable_thinking != 1 && s->chat->reasoning && !s->chat->thinking_setting &&
         s->cfg->lathe.empty_thought == LT_THOUGHT_AUTO) {
         LT_WARN(s->log, "data",
                 "enable_thinking: false has no effect with the template %s, as in the reference: "
@@ -275,7 +280,9 @@ static lt_status open_dataset(lt_source *s, const lt_source_opts *opts, const lt
     o.max_samples = most == LT_CFG_NONE ? 0 : most;
     o.attr = attr_of(&s->section->attr);
     o.encode = encode_opts(s, model);
-    o.packing = b->packing || b->neat_packing;
+    o.packing = lt_config_packs(b);
+    o.pretrain = b->stage == LT_CFG_PRETRAIN;
+    o.habits = (lt_habits)s->cfg->lathe.habits;
     o.pack_batch = b->preprocessing_batch_size;
     o.pack_shares = b->preprocessing_num_workers == LT_CFG_NONE || b->streaming
                         ? 1
@@ -298,6 +305,7 @@ static lt_status open_parts(lt_source *s, const lt_source_opts *opts, const lt_m
     }
     LT_TRY(lt_tokenizer_open(dir, &s->tokenizer));
     LT_TRY(lt_template_find(s->section->basic_parameters.template_id, &s->chat));
+    s->chat = lt_template_as(s->chat, (lt_habits)s->cfg->lathe.habits);
     warn_of_settings(s);
     LT_TRY(compare_templates(s, dir));
     set_collate(s, model);
@@ -399,7 +407,7 @@ lt_status lt_source_print(const lt_source *s, lt_buf *out)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
     LT_TRY(lt_buf_printf(out, "%lld samples ", (long long)lt_dataset_samples(s->dataset)));
-    if (b->packing || b->neat_packing)
+    if (lt_config_packs(b))
         LT_TRY(lt_buf_printf(out, "in %lld packed rows ", (long long)lt_dataset_rows(s->dataset)));
     LT_TRY(lt_buf_text(out, "("));
     LT_TRY(print_files(s, out));

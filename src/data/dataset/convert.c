@@ -54,7 +54,7 @@ lt_status lt_attr_check(const lt_attr *attr)
             attr->formatting ? attr->formatting : "null");
     }
     if (f->convert == lt_convert_alpaca) {
-        if (!attr->prompt || !attr->response)
+        if (!attr->prompt || (!attr->response && !attr->no_answers))
             return LT_FAIL(LT_ERR_CONFIG,
                            "attr.formatting alpaca needs attr.prompt and attr.response");
         return LT_OK;
@@ -202,11 +202,19 @@ lt_status lt_read_message(const lt_converter *c, const json_t *list, size_t i, l
                            ? " (lists of parts, as in OpenAI's image_url form, are not supported)"
                            : "");
     }
+    const bool exact = a->habits == LT_HABITS_FACTORY;
+    if (exact && !json_is_string(content)) {
+        return LT_FAIL(LT_ERR_DATA,
+                       "\"%s\" of turn %zu is %s; a string is expected (lathe.habits: "
+                       "llama_factory)",
+                       a->content_tag, i + 1, content ? "null" : "missing");
+    }
     if (content)
         c->out->seen |= LT_SEEN_CONTENT;
     *out = (lt_message){.role = json_string_value(role), .json = turn};
     LT_TRY(lt_keep_text(c, content, &out->text));
-    out->text = lt_strip(out->text);
+    if (!exact)
+        out->text = lt_strip(out->text);
     return LT_OK;
 }
 

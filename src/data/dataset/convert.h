@@ -15,6 +15,8 @@ typedef struct lt_attr {
     const char *user_tag, *assistant_tag, *observation_tag, *function_tag, *system_tag;
     const char *images, *videos, *system, *tools;
     const char *prompt, *query, *response, *history; /* alpaca */
+    lt_habits habits; /* LLaMA-Factory's keep blanks around texts, and want a text in every turn */
+    bool no_answers;  /* pretraining: alpaca's records need no answer */
 } lt_attr;
 /**
  * sharegpt; conversations, from, value; human, gpt, observation, function_call, system; the rest

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The converter openai: tool calls, tool results, thoughts in a key of their own.
+#include "data/dataset/calls.h"
 #include "data/dataset/convert_parts.h"
 #include "data/dataset/python_json.h"
 #include <string.h>
@@ -67,24 +68,6 @@ static lt_status extend(walk *w, lt_turn *turn, lt_span text)
     return keep(w, &w->text, &turn->text);
 }
 
-static lt_status write_arguments(json_t *arguments, lt_buf *out)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(arguments, key, value)
-    {
-        LT_TRY(lt_buf_text(out, "<parameter="));
-        LT_TRY(lt_python_key(key, out));
-        LT_TRY(lt_buf_text(out, ">\n"));
-        if (lt_python_is_text(value))
-            LT_TRY(lt_buf_append(out, json_string_value(value), json_string_length(value)));
-        else
-            LT_TRY(lt_python_json(value, out));
-        LT_TRY(lt_buf_text(out, "\n</parameter>\n"));
-    }
-    return LT_OK;
-}
-
 static lt_status write_call(walk *w, json_t *call, lt_buf *out)
 {
     json_t *inner = json_object_get(call, "function"),
@@ -95,18 +78,13 @@ static lt_status write_call(walk *w, json_t *call, lt_buf *out)
         w->bad = true;
         return lt_drop(w->c, "a tool call has no name");
     }
-    LT_TRY(lt_buf_text(out, "<tool_call>\n<function="));
-    LT_TRY(lt_buf_append(out, json_string_value(name), json_string_length(name)));
-    LT_TRY(lt_buf_text(out, ">\n"));
     if (json_is_string(arguments)) {
         LT_TRY(
             lt_python_parse(json_string_value(arguments), json_string_length(arguments), &parsed));
         arguments = parsed;
     }
-    lt_status st = json_is_object(arguments) ? write_arguments(arguments, out) : LT_OK;
+    const lt_status st = lt_write_xml_call(name, arguments, out);
     json_decref(parsed);
-    if (st == LT_OK)
-        st = lt_buf_text(out, "</function>\n</tool_call>");
     return st;
 }
 

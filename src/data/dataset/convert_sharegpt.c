@@ -38,6 +38,8 @@ lt_status lt_convert_sharegpt(const lt_converter *c)
     size_t first;
     LT_TRY(lt_read_messages(c, &list));
     LT_TRY(lt_read_system(c, list, false, &first));
+    if (c->attr->habits == LT_HABITS_FACTORY)
+        LT_TRY(lt_read_tools(c, c->attr->tools));
     const size_t n = json_array_size(list) - first;
     LT_TRY(lt_take_turns(c, (int64_t)n));
     for (size_t i = 0; i < n; i++) {
@@ -113,7 +115,7 @@ lt_status lt_convert_alpaca(const lt_converter *c)
     LT_TRY(question(c, &last[0].text));
     LT_TRY(lt_keep_text(c, response, &last[1].text));
     c->out->n_turns += 2;
-    if (!json_is_string(response))
+    if (!json_is_string(response) && !c->attr->no_answers)
         return lt_drop(c, "its \"%s\" is %s", c->attr->response,
                        response ? lt_json_kind(response) : "missing or null");
     return LT_OK;

@@ -44,9 +44,8 @@ static lt_status write_tools(const json_t *tools, lt_tools_form form, lt_buf *ou
     return LT_OK;
 }
 
-lt_status lt_read_tools(const lt_converter *c, const char *column)
+static lt_status read_list(const lt_converter *c, const char *column, const json_t *tools)
 {
-    const json_t *tools = lt_column(c, column, 0);
     if (tools && !json_is_array(tools))
         return LT_FAIL(LT_ERR_DATA, "\"%s\" is %s; a list of tools is expected", column,
                        lt_json_kind(tools));
@@ -61,6 +60,22 @@ lt_status lt_read_tools(const lt_converter *c, const char *column)
         c->out->tools[form] = (lt_span){copy, text.len};
     }
     lt_buf_deinit(&text);
+    return st;
+}
+
+lt_status lt_read_tools(const lt_converter *c, const char *column)
+{
+    const json_t *tools = lt_column(c, column, 0);
+    json_t *parsed = NULL;
+    if (json_is_string(tools) && c->attr->habits == LT_HABITS_FACTORY) {
+        LT_TRY(lt_python_parse(json_string_value(tools), json_string_length(tools), &parsed));
+        if (json_string_length(tools) > 0)
+            tools = json_is_array(parsed) ? parsed : tools;
+        else
+            tools = NULL;
+    }
+    const lt_status st = read_list(c, column, tools);
+    json_decref(parsed);
     return st;
 }
 

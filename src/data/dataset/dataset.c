@@ -16,6 +16,9 @@ struct lt_dataset {
     lt_vec kept; // int64_t: records that stay
     // Packing: row r is samples packed[first[r]] .. packed[first[r + 1] - 1].
     lt_vec first, packed; // int64_t
+    // Packing for pretraining: row r begins skip[r] tokens inside sample packed[first[r]].
+    lt_vec skip;     // int64_t
+    int64_t row_len; // with packing
     int64_t n_dropped;
     _Atomic int64_t encoded, tokens, cut, cut_images, lost_images;
 };
@@ -268,13 +271,42 @@ static lt_status pack_group(lt_dataset *d, const int64_t *length, int64_t from, 
     return LT_OK;
 }
 
+// Samples packed[from ..] of one group end to end, cut into rows; what fills no row is left over.
+static lt_status cut_group(lt_dataset *d, const int64_t *length, int64_t from)
+{
+    int64_t total = 0, skip = 0;
+    for (int64_t i = from; i < d->packed.n; i++)
+        total += length[LT_AT(&d->packed, int64_t, i)];
+    for (int64_t rows = total / d->row_len; rows > 0; rows--) {
+        LT_TRY(lt_vec_push(&d->first, &from));
+        LT_TRY(lt_vec_push(&d->skip, &skip));
+        for (skip += d->row_len; from < d->packed.n; from++) {
+            const int64_t n = length[LT_AT(&d->packed, int64_t, from)];
+            if (skip < n)
+                break;
+            skip -= n;
+        }
+    }
+    return LT_OK;
+}
+
+static lt_status join_group(lt_dataset *d, const int64_t *length, int64_t from, int64_t to)
+{
+    const int64_t begin = d->packed.n;
+    for (int64_t i = from; i < to; i++)
+        if (length[i] > 0)
+            LT_TRY(lt_vec_push(&d->packed, &i));
+    return cut_group(d, length, begin);
+}
+
 // Groups are of records, dropped ones counted, as the reference maps them.
 static lt_status pack_rows(lt_dataset *d, const int64_t *length, lt_arena *arena)
 {
     const int64_t n = lt_records_count(d->records), shares = d->opts.pack_shares;
     const int64_t zero = 0;
     int64_t at = 0;
-    LT_TRY(lt_vec_push(&d->first, &zero));
+    if (!d->opts.pretrain)
+        LT_TRY(lt_vec_push(&d->first, &zero));
     for (int64_t s = 0; s < shares; s++) {
         const int64_t end = lt_pack_share(n, shares, s + 1);
         for (int64_t from = lt_pack_share(n, shares, s); from < end; from += d->opts.pack_batch) {
@@ -282,7 +314,8 @@ static lt_status pack_rows(lt_dataset *d, const int64_t *length, lt_arena *arena
             while (at < d->kept.n && LT_AT(&d->kept, int64_t, at) < to)
                 at++;
             lt_arena_reset(arena);
-            LT_TRY(pack_group(d, length, begin, at, arena));
+            LT_TRY(d->opts.pretrain ? join_group(d, length, begin, at)
+                                    : pack_group(d, length, begin, at, arena));
         }
     }
     return LT_OK;
@@ -310,8 +343,14 @@ static lt_status pack(lt_dataset *d, lt_pool *pool, const lt_log *log)
         LT_WARN(log, "data", "%lld more records cannot be encoded and are left out",
                 (long long)(d->kept.n - d->packed.n));
     d->n_dropped += d->kept.n - d->packed.n;
-    if (d->packed.n == 0)
+    if (d->packed.n == 0) {
         st = LT_FAIL(LT_ERR_DATA, "none of the %lld records can be encoded", (long long)d->kept.n);
+    } else if (lt_dataset_rows(d) == 0) {
+        st = LT_FAIL(LT_ERR_DATA,
+                     "no group of preprocessing_batch_size records has the %lld tokens of a block "
+                     "(cutoff_len)",
+                     (long long)d->row_len);
+    }
 done:
     lt_mem_free(length);
     return st;
@@ -319,20 +358,32 @@ done:
 
 // ---------------------------------------------------------------- opening
 
+// How long samples and rows are. As in the reference, the packer's bins, and the samples in them,
+// are one token shorter than cutoff_len says; blocks of pretraining are not.
+static lt_status set_lengths(lt_dataset *d)
+{
+    lt_dataset_opts *o = &d->opts;
+    o->encode.text_alone = o->attr.no_answers = o->pretrain;
+    o->attr.habits = o->habits;
+    if (!o->packing)
+        return LT_OK;
+    if (o->encode.cutoff_len < 2 || o->pack_batch < 1 || o->pack_shares < 1) {
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "packing needs a cutoff_len of 2 or more, got %lld, and a "
+                       "preprocessing_batch_size of 1 or more, got %lld",
+                       (long long)o->encode.cutoff_len, (long long)o->pack_batch);
+    }
+    d->row_len = o->encode.cutoff_len - !o->pretrain;
+    o->encode.cutoff_len = o->pretrain ? INT32_MAX : d->row_len;
+    o->encode.mask_first = !o->pretrain && o->habits == LT_HABITS_MINDSPEED;
+    return LT_OK;
+}
+
 static lt_status fill(lt_dataset *d, lt_pool *pool, const lt_log *log)
 {
     lt_dataset_opts *o = &d->opts;
+    LT_TRY(set_lengths(d));
     LT_TRY(lt_attr_check(&o->attr));
-    if (o->packing) { // as the reference: the packer's bins, and the samples, are one shorter
-        if (o->encode.cutoff_len < 2 || o->pack_batch < 1 || o->pack_shares < 1) {
-            return LT_FAIL(LT_ERR_CONFIG,
-                           "packing needs a cutoff_len of 2 or more, got %lld, and a "
-                           "preprocessing_batch_size of 1 or more, got %lld",
-                           (long long)o->encode.cutoff_len, (long long)o->pack_batch);
-        }
-        o->encode.cutoff_len--;
-        o->encode.mask_first = true;
-    }
     LT_TRY(lt_encoder_create(&o->encode, &d->encoder));
     LT_TRY(lt_records_open(o->files, o->n_files, o->max_samples, &d->records));
     o->files = NULL; // not kept
@@ -353,7 +404,7 @@ lt_status lt_dataset_open(const lt_dataset_opts *opts, lt_pool *pool, const lt_l
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_dataset), "the data set"));
     lt_dataset *d = memory;
     d->opts = *opts;
-    d->kept = d->first = d->packed = LT_VEC_OF(int64_t);
+    d->kept = d->first = d->packed = d->skip = LT_VEC_OF(int64_t);
     const lt_status st = fill(d, pool, log);
     if (st != LT_OK) {
         lt_dataset_close(d);
@@ -372,6 +423,7 @@ void lt_dataset_close(lt_dataset *d)
     lt_vec_deinit(&d->kept);
     lt_vec_deinit(&d->first);
     lt_vec_deinit(&d->packed);
+    lt_vec_deinit(&d->skip);
     lt_mem_free(d);
 }
 
@@ -382,7 +434,14 @@ int64_t lt_dataset_samples(const lt_dataset *d)
 
 int64_t lt_dataset_rows(const lt_dataset *d)
 {
+    if (d->opts.packing && d->opts.pretrain)
+        return d->skip.n;
     return d->first.n > 0 ? d->first.n - 1 : d->kept.n;
+}
+
+int64_t lt_dataset_row_len(const lt_dataset *d)
+{
+    return d->row_len;
 }
 
 int64_t lt_dataset_dropped(const lt_dataset *d)
@@ -424,10 +483,40 @@ lt_status lt_dataset_encode(lt_dataset *d, int64_t sample, lt_arena *arena, lt_s
     return LT_OK;
 }
 
+// A block of pretraining: one sample, of parts of those that it reaches into.
+static lt_status encode_block(lt_dataset *d, int64_t row, lt_arena *arena, lt_sample *out)
+{
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(arena, (size_t)d->row_len * sizeof(int32_t), &memory));
+    int32_t *ids = memory;
+    int64_t at = LT_AT(&d->first, int64_t, row), skip = LT_AT(&d->skip, int64_t, row);
+    for (int64_t have = 0; have < d->row_len; skip = 0, at++) {
+        lt_sample s = {0};
+        if (at < d->packed.n)
+            LT_TRY(lt_dataset_encode(d, LT_AT(&d->packed, int64_t, at), arena, &s));
+        if (!s.ids || s.n <= skip)
+            return LT_FAIL(LT_ERR_DATA,
+                           "the texts of a block have changed since they were counted");
+        const int64_t n = lt_min_i64(s.n - skip, d->row_len - have);
+        memcpy(ids + have, s.ids + skip, (size_t)n * sizeof *ids);
+        if (have == 0)
+            *out = s; // it is named by its first record
+        have += n;
+    }
+    out->ids = out->labels = ids;
+    out->n = d->row_len;
+    return LT_OK;
+}
+
 lt_status lt_dataset_encode_row(void *dataset, int64_t row, lt_arena *arena, lt_vec *samples)
 {
     lt_dataset *d = dataset;
     LT_ASSERT(row >= 0 && row < lt_dataset_rows(d));
+    if (d->opts.packing && d->opts.pretrain) {
+        lt_sample block;
+        LT_TRY(encode_block(d, row, arena, &block));
+        return lt_vec_push(samples, &block);
+    }
     const bool packed = d->first.n > 0;
     const int64_t from = packed ? LT_AT(&d->first, int64_t, row) : row,
                   to = packed ? LT_AT(&d->first, int64_t, row + 1) : row + 1;

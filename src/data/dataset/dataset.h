@@ -23,6 +23,12 @@ typedef struct lt_dataset_opts {
     bool packing;        /* a row is as many samples as fit into cutoff_len - 1 tokens */
     int64_t pack_batch;  /* records that are packed together: preprocessing_batch_size */
     int64_t pack_shares; /* contiguous shares before that: preprocessing_num_workers, at least 1 */
+    /**
+     * stage: pretrain. A row is a record's text with its end; with packing, texts of a group lie
+     * end to end and a row is a block of cutoff_len tokens, the rest of the group is left over.
+     */
+    bool pretrain;
+    lt_habits habits; /* also of attr */
     lt_attr attr;
     lt_encode_opts encode;
 } lt_dataset_opts;
@@ -47,8 +53,10 @@ void lt_dataset_close(lt_dataset *d);
 
 /** The records that were not dropped. */
 int64_t lt_dataset_samples(const lt_dataset *d);
-/** Rows of the sampler: the samples, or with packing the packed rows. */
+/** Rows of the sampler: the samples, or with packing the packed rows or blocks. */
 int64_t lt_dataset_rows(const lt_dataset *d);
+/** With packing: the tokens that fit into a row; else 0. */
+int64_t lt_dataset_row_len(const lt_dataset *d);
 /** How many records were dropped. */
 int64_t lt_dataset_dropped(const lt_dataset *d);
 lt_record_place lt_dataset_place(const lt_dataset *d, int64_t sample);

@@ -2,6 +2,7 @@
 // Encoding: render all pairs, cut them pair by pair, lay ids, labels and media out.
 #include "data/dataset/encode.h"
 #include "base/file.h"
+#include "data/dataset/calls.h"
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,6 +132,13 @@ static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
 {
     const lt_renderer_opts *o = &e->opts.render;
     const int64_t n = c->n_images + c->n_videos;
+    if (e->opts.text_alone) {
+        if (n == 0)
+            return LT_OK;
+        return LT_FAIL(LT_ERR_DATA,
+                       "the record has %lld image%s, but stage: pretrain reads text alone",
+                       (long long)n, plural(n));
+    }
     if (o->chat->media == LT_PLUGIN_NONE) {
         if (n > 0) {
             return LT_FAIL(LT_ERR_DATA,
@@ -266,6 +274,7 @@ static lt_status count_videos(encoding *s)
 static lt_status render_pair(encoding *s, int64_t i, lt_media_cursor *media, pair *p)
 {
     const lt_renderer *r = s->e->renderer;
+    const lt_template *chat = s->e->opts.render.chat;
     const lt_conversation *c = s->c;
     lt_turn answer = c->turns[i + 1];
     const bool history = s->e->opts.mask_history && i + 2 < c->n_turns;
@@ -281,6 +290,8 @@ static lt_status render_pair(encoding *s, int64_t i, lt_media_cursor *media, pai
     p->target = s->ids.n;
     if (thought == LT_THOUGHT_TRAIN)
         LT_TRY(lt_render_thought(r, answer.text, &s->ids));
+    if (answer.role == LT_ROLE_FUNCTION && chat->calls != LT_CALLS_NONE)
+        LT_TRY(lt_write_calls(chat, answer.text, s->arena, &answer.text));
     LT_TRY(lt_render_turn(r, &answer, i / 2, media, &s->ids, &s->places));
     p->end = s->ids.n;
     return LT_OK;
@@ -302,6 +313,14 @@ static lt_status render(encoding *s)
         LT_TRY(lt_vec_push(&s->pairs, &p));
     }
     return LT_OK;
+}
+
+// Pretraining: one text that is an answer without a question.
+static lt_status render_text(encoding *s)
+{
+    LT_TRY(lt_render_text(s->e->renderer, s->c->turns[0].text, &s->ids));
+    const pair p = {.end = s->ids.n};
+    return lt_vec_push(&s->pairs, &p);
 }
 
 // Share cutoff_len out over the pairs, from the front, or with mask_history from the back. Returns
@@ -431,7 +450,7 @@ static lt_status encode(encoding *s, lt_sample *out, lt_cut *cut)
     LT_TRY(check_counts(s->e, s->c));
     LT_TRY(count_images(s));
     LT_TRY(count_videos(s));
-    LT_TRY(render(s));
+    LT_TRY(s->e->opts.text_alone ? render_text(s) : render(s));
     LT_TRY(lay_out(s, out));
     return place_media(s, out, cut);
 }

@@ -25,6 +25,7 @@ typedef struct lt_encode_opts {
     int64_t cutoff_len;
     bool train_on_prompt, mask_history;
     bool mask_first;        /* no label on the first token: what packing does */
+    bool text_alone;        /* pretraining: the first turn's text, no template, all of it trained */
     bool refuse_cut_images; /* a cut through an image is an error, as training wants */
     const char *media_dir;  /* dataset_dir: where media are looked for first; NULL or "": nowhere */
     lt_grid_fn grid_of;     /* NULL: conversations with images are refused */

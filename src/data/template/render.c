@@ -292,6 +292,18 @@ static lt_status encode_filled(const lt_renderer *r, lt_span text, lt_media_curs
     }
 }
 
+lt_status lt_render_text(const lt_renderer *r, lt_span text, lt_vec *ids)
+{
+    lt_buf whole = {0};
+    lt_status st = append(&whole, text);
+    if (st == LT_OK)
+        st = lt_buf_text(&whole, r->opts.chat->stop);
+    if (st == LT_OK)
+        st = encode_text(r, (lt_span){whole.data, whole.len}, ids);
+    lt_buf_deinit(&whole);
+    return st;
+}
+
 lt_status lt_render_turn(const lt_renderer *r, const lt_turn *turn, int64_t pair,
                          lt_media_cursor *media, lt_vec *ids, lt_vec *places)
 {

@@ -42,6 +42,16 @@ typedef enum lt_tools_form {
     LT_N_TOOLS_FORMS
 } lt_tools_form;
 
+/** How a turn of the role function_call, the JSON of calls, is written. */
+typedef enum lt_calls_form {
+    LT_CALLS_NONE, /* there is no place for one */
+    LT_CALLS_JSON, /* each call as JSON between tags */
+    LT_CALLS_XML   /* each in tags, its arguments too */
+} lt_calls_form;
+
+/** Whose ways are followed where MindSpeed-MM's and LLaMA-Factory's differ. */
+typedef enum lt_habits { LT_HABITS_MINDSPEED, LT_HABITS_FACTORY } lt_habits;
+
 /** What a template does with media. */
 typedef enum lt_media_plugin {
     LT_PLUGIN_NONE, /* tags are ordinary text, a record with media is refused */
@@ -56,6 +66,7 @@ typedef struct lt_template {
     const char *default_system;    /* when a record has none; NULL: none */
     const char *tool_preamble;     /* around the tool schemas (%s); NULL: they are ignored */
     lt_tools_form tools_form;
+    lt_calls_form calls;
     bool tools_last;        /* the preamble follows the system text directly, else it comes first */
     bool reasoning;         /* an answer without a thought gets an empty one */
     bool thinking_setting;  /* enable_thinking decides about it, else it is always trained */
@@ -76,6 +87,12 @@ const lt_template *lt_template_list(int64_t *n);
  * errors  LT_ERR_CONFIG, with the names there are and the nearest one
  */
 LT_NODISCARD lt_status lt_template_find(const char *name, const lt_template **out);
+
+/**
+ * The template as LLaMA-Factory has it, or `chat` itself by MindSpeed-MM's habits.
+ * source   spec data-pipeline 2.5
+ */
+const lt_template *lt_template_as(const lt_template *chat, lt_habits habits);
 
 /** What to do with a text that spells a vision placeholder token itself, say "<|image_pad|>". */
 typedef enum lt_literal {
@@ -151,6 +168,12 @@ int64_t lt_count_tag(lt_span text, const char *tag);
  */
 LT_NODISCARD lt_status lt_render_system(const lt_renderer *r, lt_span system, lt_span tools,
                                         lt_vec *ids);
+/**
+ * Ids of a text by itself, the template's stop token behind it: what pretraining learns from.
+ * out  ids: int32_t appended
+ * errors   LT_ERR_DATA: a literal placeholder (LT_LITERAL_REFUSE)
+ */
+LT_NODISCARD lt_status lt_render_text(const lt_renderer *r, lt_span text, lt_vec *ids);
 /**
  * Ids of one turn in its slot, media expanded.
  *

@@ -59,8 +59,12 @@ static const char qwen_xml_tools_behind[] = "\n\n" XML_TOOLS;
 // The rows that LLaMA-Factory alone has.
 #define TOOLS_BEHIND(preamble, form)                                                               \
     .tool_preamble = (preamble), .tools_form = (form), .tools_last = true
+#define FACTORY_THOUGHT                                                                            \
+    {                                                                                              \
+        "<think>\n", "\n</think>\n\n"                                                              \
+    }
 #define SET_THOUGHT                                                                                \
-    .reasoning = true, .thinking_setting = true, .thought = {"<think>\n", "\n</think>\n\n"},       \
+    .reasoning = true, .thinking_setting = true, .thought = FACTORY_THOUGHT,                       \
     .empty_thought = "<think>\n\n</think>\n\n"
 
 static const lt_template templates[] = {
@@ -96,6 +100,40 @@ static const lt_template templates[] = {
      TOOLS_BEHIND(qwen_json_tools, LT_TOOLS_OUTER)},
 };
 enum { N_TEMPLATES = sizeof templates / sizeof templates[0] };
+
+// By LLaMA-Factory's habits: what the rows above differ in. All take turns of the role
+// function_call, and cut a thought off such a turn.
+#define FACTORY                                                                                    \
+    .system = chatml_system,                                                                       \
+    .slots = {[LT_ROLE_USER] = chatml_user,          [LT_ROLE_ASSISTANT] = chatml_answer,          \
+              [LT_ROLE_OBSERVATION] = tool_response, [LT_ROLE_FUNCTION] = chatml_answer,           \
+              [LT_ROLE_TOOL_CALL] = chatml_answer,   [LT_ROLE_TOOL_RESPONSE] = tool_response},     \
+    .stop = "<|im_end|>", .pad = "<|endoftext|>"
+#define FACTORY_JSON TOOLS_BEHIND(qwen_json_tools, LT_TOOLS_OUTER), .calls = LT_CALLS_JSON
+#define FACTORY_XML TOOLS_BEHIND(qwen_xml_tools_behind, LT_TOOLS_INNER), .calls = LT_CALLS_XML
+static const lt_template factory_templates[] = {
+    {.name = "qwen3_vl", FACTORY, QWEN3_VISION, SET_THOUGHT, FACTORY_JSON},
+    {.name = "qwen3_vl_nothink", FACTORY, QWEN3_VISION, FACTORY_JSON, .thought = FACTORY_THOUGHT},
+    {.name = "qwen3_6", FACTORY, QWEN3_VISION, SET_THOUGHT, FACTORY_XML},
+    {.name = "qwen3_6_nothink", FACTORY, QWEN3_VISION, FACTORY_XML, .thought = FACTORY_THOUGHT},
+    {.name = "qwen3_5", FACTORY, QWEN3_VISION, SET_THOUGHT, FACTORY_XML},
+    {.name = "qwen3_5_nothink", FACTORY, QWEN3_VISION, FACTORY_XML, .thought = FACTORY_THOUGHT},
+    {.name = "qwen2_vl",
+     FACTORY,
+     QWEN_VISION,
+     FACTORY_JSON,
+     .default_system = "You are a helpful assistant.",
+     .thought = FACTORY_THOUGHT},
+};
+
+const lt_template *lt_template_as(const lt_template *chat, lt_habits habits)
+{
+    const char *name = strcmp(chat->name, "qwen2vl") == 0 ? "qwen2_vl" : chat->name;
+    for (size_t i = 0; i < sizeof factory_templates / sizeof factory_templates[0]; i++)
+        if (habits == LT_HABITS_FACTORY && strcmp(factory_templates[i].name, name) == 0)
+            return &factory_templates[i];
+    return chat;
+}
 
 const lt_template *lt_template_list(int64_t *n)
 {

@@ -116,6 +116,8 @@ LT_NODISCARD lt_status lt_config_keys(lt_buf *out);
 /** The dtype of activations and gathered weights: lathe.dtype, else fsdp_plan.param_dtype, else
  * fp32. */
 lt_cfg_compute lt_config_compute_dtype(const lt_config *cfg);
+/** Are several samples put into a row? Unless it is set, only when pretraining. */
+bool lt_config_packs(const lt_cfg_basic *b);
 /** Where tokenizer and processor files are read: preprocess_parameters.model_name_or_path, else
  * model's. NULL when neither. */
 const char *lt_config_processor_dir(const lt_config *cfg, const lt_cfg_dataset *dataset);

@@ -87,6 +87,18 @@ static lt_status rule_collator(lt_config *cfg)
     return LT_OK;
 }
 
+static lt_status rule_stage(lt_config *cfg)
+{
+    const lt_cfg_collate *c = &cfg->data.dataloader_param.collate_param;
+    const char *id = c->collator_id ? c->collator_id : c->model_name;
+    if (id && strcmp(id, "llm_pretrain") == 0 &&
+        cfg->data.dataset_param.basic_parameters.stage != LT_CFG_PRETRAIN) {
+        return ERROR(cfg, "data.dataloader_param.collate_param.collator_id",
+                     "llm_pretrain needs data.dataset_param.basic_parameters.stage: pretrain");
+    }
+    return LT_OK;
+}
+
 static lt_status rule_validation(lt_config *cfg)
 {
     if (cfg->training.val_interval > 0 && !cfg->data.val_dataset_param.given &&
@@ -266,9 +278,9 @@ static lt_status rule_standards(lt_config *cfg)
 lt_status lt_config_check_rules(lt_config *cfg)
 {
     static lt_status (*const rules[])(lt_config *) = {
-        rule_pixel_limits, rule_sampler, rule_collator,   rule_validation, rule_tags,
-        rule_recompute,    rule_rates,   rule_lr_scaling, rule_steps,      rule_lora,
-        rule_profile,      rule_inert,   rule_standards};
+        rule_pixel_limits, rule_sampler,   rule_collator, rule_stage,      rule_validation,
+        rule_tags,         rule_recompute, rule_rates,    rule_lr_scaling, rule_steps,
+        rule_lora,         rule_profile,   rule_inert,    rule_standards};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         LT_TRY(rules[i](cfg));
     return LT_OK;
@@ -282,6 +294,12 @@ lt_cfg_compute lt_config_compute_dtype(const lt_config *cfg)
         return cfg->lathe.dtype == LT_CFG_COMPUTE_BF16 ? LT_CFG_COMPUTE_BF16 : LT_CFG_COMPUTE_F32;
     return cfg->parallel.fsdp_plan.param_dtype == LT_CFG_BF16 ? LT_CFG_COMPUTE_BF16
                                                               : LT_CFG_COMPUTE_F32;
+}
+
+bool lt_config_packs(const lt_cfg_basic *b)
+{
+    return b->neat_packing ||
+           (b->packing == LT_CFG_UNSET ? b->stage == LT_CFG_PRETRAIN : b->packing != 0);
 }
 
 const char *lt_config_processor_dir(const lt_config *cfg, const lt_cfg_dataset *dataset)

@@ -118,8 +118,10 @@ static const lt_field basic_fields[] = {
     {"chat_template", LT_FIELD_TEXT, AT(chat_template), .flags = LT_FIELD_NULL,
      .refuse = {LT_WHEN_GIVEN, .feature = "Jinja templates", .instead = "set template instead"},
      .help = "path of a Jinja file; wins over template"},
-    {"enable_thinking", LT_FIELD_BOOL, AT(enable_thinking), "true", .flags = LT_FIELD_NULL,
-     .help = "qwen3_5: false cuts thoughts out; the other templates do not look at it"},
+    {"enable_thinking", LT_FIELD_TRISTATE, AT(enable_thinking), "true", .flags = LT_FIELD_NULL,
+     .help =
+         "qwen3_5, and with lathe.habits: llama_factory all: false cuts thoughts out, null masks "
+         "empty ones; the other templates do not look at it"},
     {"cutoff_len", LT_FIELD_INT, AT(cutoff_len), "1024", .range = &lt_range_at_least_1,
      .help = "tokens of a sample, at most"},
     {"train_on_prompt", LT_FIELD_BOOL, AT(train_on_prompt), "false",
@@ -146,8 +148,10 @@ static const lt_field basic_fields[] = {
      .range = &lt_range_at_least_0, .help = "only its first rows"},
     {"val_rate", LT_FIELD_FLOAT, AT(val_rate), .flags = LT_FIELD_NULL, .support = LT_SUPPORT_INERT,
      .help = "without effect"},
-    {"packing", LT_FIELD_BOOL, AT(packing), "false", .flags = LT_FIELD_NULL,
-     .help = "several samples in a row of cutoff_len - 1 tokens; they never see each other"},
+    {"packing", LT_FIELD_TRISTATE, AT(packing), .flags = LT_FIELD_NULL,
+     .help =
+         "several samples in a row of cutoff_len - 1 tokens; they never see each other. stage: "
+         "pretrain packs unless this is false: blocks of cutoff_len tokens of texts end to end"},
     {"neat_packing", LT_FIELD_BOOL, AT(neat_packing), "false",
      .help = "the same: samples of a row never see each other in lathe"},
     {"preprocess_on_fly", LT_FIELD_BOOL, AT(preprocess_on_fly), "false", .flags = LT_FIELD_NULL,
@@ -158,9 +162,9 @@ static const lt_field basic_fields[] = {
      .flags = LT_FIELD_NULL, .range = &lt_range_at_least_0, .support = LT_SUPPORT_HINT,
      .help = "for streaming"},
     {"stage", LT_FIELD_CHOICE, AT(stage), "sft", .flags = LT_FIELD_NULL, .choices = stages,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "sft", .known = "pretrain rm",
+     .refuse = {LT_WHEN_NOT_IN, .allowed = "sft pretrain", .known = "rm",
                 .feature = "training stage", .instead = "set it to sft"},
-     .help = "what is trained"},
+     .help = "what is trained: sft answers, pretrain the text of first turns, whole"},
 };
 #undef AT
 static const lt_record basic = {"basic_parameters", ROWS(basic_fields), sizeof(lt_cfg_basic)};
@@ -185,13 +189,13 @@ static const lt_record dataset = {"dataset_param", ROWS(dataset_fields), sizeof(
 #define AT(field) offsetof(lt_cfg_collate, field)
 static const lt_field collate_fields[] = {
     {"collator_id", LT_FIELD_TEXT, AT(collator_id), .flags = LT_FIELD_NULL,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3vl",
-                .known = "qwen3omni llm_pretrain qwen3asr step3_vl", .feature = "collator",
+     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3vl llm_pretrain",
+                .known = "qwen3omni qwen3asr step3_vl", .feature = "collator",
                 .instead = "set it to qwen3vl"},
      .help = "how samples are joined; without it qwen3vl"},
     {"model_name", LT_FIELD_TEXT, AT(model_name), .flags = LT_FIELD_NULL,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3vl",
-                .known = "qwen3omni llm_pretrain qwen3asr step3_vl", .feature = "collator",
+     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3vl llm_pretrain",
+                .known = "qwen3omni qwen3asr step3_vl", .feature = "collator",
                 .instead = "set it to qwen3vl"},
      .help = "older spelling of collator_id"},
     {"ignore_pad_token_for_loss", LT_FIELD_BOOL, AT(ignore_pad_token_for_loss), "false",

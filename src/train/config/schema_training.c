@@ -16,6 +16,7 @@ static const char *const gather_modes[] = {"on-demand", "all", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const inits[] = {"weights", "random", NULL};
 static const char *const computes[] = {"f32", "bf16", "fp32", NULL};
+static const char *const habits[] = {"mindspeed_mm", "llama_factory", NULL}; // lt_habits
 static const char *const video_times[] = {"true_times", "reference", NULL};
 static const char *const empty_thoughts[] = {"auto", "train", "mask", "omit",
                                              NULL}; // lt_empty_thought
@@ -300,6 +301,9 @@ static const lt_field lathe_fields[] = {
     {"empty_thought", LT_FIELD_CHOICE, AT(empty_thought), "auto", .choices = empty_thoughts,
      .help = "the empty thought that templates with reasoning put before an answer without one: "
              "train, mask or omit it; auto as the template and enable_thinking say"},
+    {"habits", LT_FIELD_CHOICE, AT(habits), "mindspeed_mm", .choices = habits,
+     .help = "whose ways data are read in where the two differ: mindspeed_mm or llama_factory; "
+             "docs/compatibility.md lists them"},
     {"video_times", LT_FIELD_CHOICE, AT(video_times), "true_times", .choices = video_times,
      .help = "time stamps of videos: true_times, or reference: frames sampled a second time and "
              "counted, as MindSpeed-MM does"},

@@ -146,8 +146,10 @@ typedef struct lt_cfg_basic {
     lt_texts dataset; /* files; a text is split at its commas, blanks around a name dropped */
     const char *dataset_dir, *cache_dir, *template_id /* key: template */, *chat_template,
         *tool_format;
-    bool enable_thinking, train_on_prompt, mask_history, streaming, overwrite_cache, packing,
-        neat_packing, preprocess_on_fly, async_preprocess;
+    bool train_on_prompt, mask_history, streaming, overwrite_cache, neat_packing, preprocess_on_fly,
+        async_preprocess;
+    int enable_thinking; /* 0, 1, LT_CFG_UNSET for null */
+    int packing;         /* 0, 1, LT_CFG_UNSET: on for pretrain; see lt_config_packs */
     int64_t cutoff_len, preprocessing_batch_size;
     int64_t preprocessing_num_workers, async_preprocess_buffer_size; /* LT_CFG_NONE */
     int64_t max_samples, val_max_samples; /* LT_CFG_NONE: all; 0 means all too */
@@ -380,6 +382,7 @@ typedef struct lt_cfg_lathe {
     int video_times;                   /* lt_cfg_video_times */
     const char *image_tag, *video_tag; /* what stands for media in texts */
     /* 0: lathe's own choice. Threads that prepare micro-batches, and how many of these ahead */
+    int habits; /* lt_habits */
     int64_t data_threads, data_ahead;
 } lt_cfg_lathe;
 
