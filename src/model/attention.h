@@ -4,7 +4,7 @@
 #define LT_MODEL_ATTENTION_H
 
 #include "model/config.h"
-#include "op/op.h"
+#include "op/rms_norm.h"
 
 /**
  * Its rows of a decoder layer's parameter list (with model/assemble.h). c: const lt_text_config *
@@ -16,6 +16,9 @@
         LT_MATRIX("self_attn.o_proj.weight", (c)->hidden, (c)->heads *(c)->head_dim),              \
         LT_SCALE("self_attn.q_norm.weight", (c)->head_dim),                                        \
         LT_SCALE("self_attn.k_norm.weight", (c)->head_dim)
+
+/** How the decoder's norms work. */
+lt_rms_norm_attr lt_norm_of(const lt_text_config *c);
 
 /**
  * O W_o^T for h, the normed input: projections, the norm and rotation of each head of q and k,

@@ -35,6 +35,7 @@ typedef struct lt_text_config {
     int64_t loss_rows;
     bool deterministic; /* gradients repeat bit for bit on every device; no field of the file */
     lt_moe_config moe;
+    bool plus_one; /* norms scale by 1 + w */
 } lt_text_config;
 
 /** What InternViT has and the Qwen tower lacks; all zero there. source: spec/models.md 2.3 */

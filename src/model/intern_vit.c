@@ -69,7 +69,7 @@ static const names *names_of(const lt_vision_config *c)
 static lt_val norm(lt_builder *b, lt_val x, const char *path, const lt_vision_config *c)
 {
     lt_val w = lt_param_if(b, path, ".weight");
-    return c->intern.rms_norm ? lt_rms_norm(b, x, w, c->eps)
+    return c->intern.rms_norm ? lt_rms_norm(b, x, w, (lt_rms_norm_attr){.eps = c->eps})
                               : lt_layer_norm(b, x, w, lt_param_if(b, path, ".bias"), c->eps);
 }
 
@@ -102,8 +102,9 @@ static void project_qkv(lt_builder *b, lt_val h, const lt_vision_config *c, lt_v
         qkv[2] = lt_linear(b, h, "attention.v_proj");
     }
     if (c->intern.qk_norm) { // over all heads together
-        qkv[0] = lt_rms_norm(b, qkv[0], lt_param_of(b, n->q_norm), c->eps);
-        qkv[1] = lt_rms_norm(b, qkv[1], lt_param_of(b, n->k_norm), c->eps);
+        const lt_rms_norm_attr how = {.eps = c->eps};
+        qkv[0] = lt_rms_norm(b, qkv[0], lt_param_of(b, n->q_norm), how);
+        qkv[1] = lt_rms_norm(b, qkv[1], lt_param_of(b, n->k_norm), how);
     }
 }
 

@@ -53,9 +53,9 @@ static lt_status layer(lt_builder *b, const lt_text_config *c, const lt_val *in,
     lt_val x = in[0], table = in[1];
     lt_val norm1 = lt_param_of(b, "input_layernorm.weight");
     lt_val norm2 = lt_param_of(b, "post_attention_layernorm.weight");
-    lt_val h = lt_rms_norm(b, x, norm1, c->eps);
+    lt_val h = lt_rms_norm(b, x, norm1, lt_norm_of(c));
     lt_val a = lt_decoder_attention(b, h, table, c);
-    h = lt_add_rms_norm(b, &x, a, norm2, c->eps); // x += a; h = norm(x)
+    h = lt_add_rms_norm(b, &x, a, norm2, lt_norm_of(c)); // x += a; h = norm(x)
     if (has & SPARSE) {
         out[1] = has & LATER ? in[has & DEEP ? 3 : 2] : LT_NONE;
         h = lt_moe_mlp(b, h, "mlp", c, &out[1]);
@@ -84,7 +84,7 @@ LAYER(build_sparse_deep, SPARSE | LATER | DEEP)
 static lt_status build_norm(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
 {
     const lt_text_config *c = config;
-    out[0] = lt_rms_norm(b, in[0], lt_param_of(b, "weight"), c->eps);
+    out[0] = lt_rms_norm(b, in[0], lt_param_of(b, "weight"), lt_norm_of(c));
     return lt_builder_status(b);
 }
 

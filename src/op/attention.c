@@ -55,18 +55,6 @@ static lt_status infer(const lt_op_args *a)
     return LT_OK;
 }
 
-static lt_status check_segments(const lt_op_args *a)
-{
-    const shape s = shape_of(a);
-    for (int64_t i = 0; i <= s.n_segments; i++) {
-        const int32_t before = i > 0 ? s.segments[i - 1] : 0;
-        if (s.segments[i] < before || s.segments[i] > s.tokens)
-            return LT_FAIL(LT_ERR_DATA, "attention: segments[%lld] is %d, not in %d to %lld",
-                           (long long)i, s.segments[i], before, (long long)s.tokens);
-    }
-    return LT_OK;
-}
-
 static double score(const lt_op_args *a, const shape *s, int64_t head, int64_t i, int64_t j)
 {
     return s->scale * lt_dot(a->in[0], (i * s->heads + head) * s->d, 1, a->in[1],
@@ -94,7 +82,7 @@ static void attend(const lt_op_args *a, const shape *s, int64_t head, int64_t i,
 
 static lt_status forward_ref(const lt_op_args *a)
 {
-    LT_TRY(check_segments(a));
+    LT_TRY(lt_need_segments(a, 3, a->in[0]->dim[0]));
     const shape s = shape_of(a);
     for (int64_t head = 0; head < s.heads; head++) {
         for (int64_t i = 0, seg = 0; i < s.tokens; i++) {

@@ -68,6 +68,8 @@ static lt_val vision(lt_builder *b)
     return lt_linear(b, folded, "merge");
 }
 
+static const lt_rms_norm_attr norm = {.eps = 1e-6};
+
 static lt_status build(lt_builder *b, const void *config, const lt_val *in, lt_val *out)
 {
     (void)config;
@@ -80,15 +82,15 @@ static lt_status build(lt_builder *b, const void *config, const lt_val *in, lt_v
         b, lt_batch_of(b, LT_BATCH_POSITIONS),
         (lt_rope_table_attr){.theta = 5e6, .width = 4, .section = {1, 1, 0}, .interleaved = true});
     expect(b, table, "f32[6,4]");
-    lt_val h = lt_rms_norm(b, x, lt_param_of(b, "norm.weight"), 1e-6);
-    const lt_val q =
-        lt_qk_norm_rope(b, lt_linear(b, h, "q"), lt_param_of(b, "q_norm.weight"), table, 2, 1e-6);
-    const lt_val k =
-        lt_qk_norm_rope(b, lt_linear(b, h, "k"), lt_param_of(b, "q_norm.weight"), table, 1, 1e-6);
+    lt_val h = lt_rms_norm(b, x, lt_param_of(b, "norm.weight"), norm);
+    const lt_val q = lt_qk_norm_rope(b, lt_linear(b, h, "q"), lt_param_of(b, "q_norm.weight"),
+                                     table, (lt_qk_norm_rope_attr){.eps = 1e-6, .heads = 2});
+    const lt_val k = lt_qk_norm_rope(b, lt_linear(b, h, "k"), lt_param_of(b, "q_norm.weight"),
+                                     table, (lt_qk_norm_rope_attr){.eps = 1e-6, .heads = 1});
     const lt_val o = lt_attention(b, q, k, lt_linear(b, h, "k"),
                                   (lt_attention_attr){.heads = 2, .kv_heads = 1, .causal = true});
     const lt_val before = x;
-    h = lt_add_rms_norm(b, &x, o, lt_param_of(b, "norm.weight"), 1e-6);
+    h = lt_add_rms_norm(b, &x, o, lt_param_of(b, "norm.weight"), norm);
     assert_int_not_equal(x, before);
     assert_int_not_equal(x, h);
     x = lt_copy(b, lt_add(b, x, lt_swiglu(b, h, h)));
@@ -178,7 +180,7 @@ static lt_status build_wrong_shapes(lt_builder *b, const void *config, const lt_
     lt_val y = lt_linear(b, x, "k");
     out[0] = lt_swiglu(b, x, y);
     out[0] = lt_add_rms_norm(b, &x, y, lt_param_of(b, "norm.weight"),
-                             1e-6); // nothing after the first error runs
+                             norm); // nothing after the first error runs
     lt_split_qkv_rope(b, x, y, 2, qkv);
     assert_int_equal(qkv[0], LT_NONE);
     assert_int_equal(out[0], LT_NONE);

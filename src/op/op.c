@@ -167,6 +167,18 @@ lt_status lt_need_ascending(const lt_op_args *a, int i, const char *name, int64_
     return LT_OK;
 }
 
+lt_status lt_need_segments(const lt_op_args *a, int i, int64_t rows)
+{
+    const int32_t *v = lt_index(a->in[i]);
+    for (int64_t k = 0, count = lt_n_elems(a->in[i]); k < count; k++) {
+        const int32_t before = k > 0 ? v[k - 1] : 0;
+        if (v[k] < before || v[k] > rows)
+            return LT_FAIL(LT_ERR_DATA, "%s: segments[%lld] is %d, not in %d to %lld", a->def->name,
+                           (long long)k, v[k], before, (long long)rows);
+    }
+    return LT_OK;
+}
+
 void lt_copy_row(lt_tensor *dst, int64_t to, const lt_tensor *src, int64_t from)
 {
     const int64_t width = lt_width(dst);

@@ -59,6 +59,11 @@ const int32_t *lt_index(const lt_tensor *t);
 LT_NODISCARD lt_status lt_need_indices(const lt_op_args *a, int i, const char *name, int64_t n);
 /** The same, and each number is larger than the one before it. */
 LT_NODISCARD lt_status lt_need_ascending(const lt_op_args *a, int i, const char *name, int64_t n);
+/**
+ * A segment table's numbers neither fall nor leave [0, rows]. errors: LT_ERR_DATA, with the place
+ * and the number
+ */
+LT_NODISCARD lt_status lt_need_segments(const lt_op_args *a, int i, int64_t rows);
 /** Copy row `from` of src to row `to` of dst, converting. Both are [rows, width] of one width. */
 void lt_copy_row(lt_tensor *dst, int64_t to, const lt_tensor *src, int64_t from);
 #endif

@@ -6,8 +6,12 @@
 #include "op/attention.h"
 #include "op/cast.h"
 #include "op/clip.h"
+#include "op/conv_silu.h"
 #include "op/embedding.h"
 #include "op/fold.h"
+#include "op/gated_delta.h"
+#include "op/gated_norm.h"
+#include "op/gdn_gates.h"
 #include "op/gelu.h"
 #include "op/grouped_linear.h"
 #include "op/layer_norm.h"
@@ -57,6 +61,13 @@ static const lt_op_def *const rows[] = {
     &lt_op_tile_patches,
     &lt_op_scale_add,
     &lt_op_split_thirds,
+    &lt_op_split_heads,
+    &lt_op_join,
+    &lt_op_conv_silu,
+    &lt_op_gdn_gates,
+    &lt_op_gated_delta,
+    &lt_op_gated_rms_norm,
+    &lt_op_sigmoid_gate,
     &lt_op_fold_rows,
     &lt_op_unfold_rows,
     &lt_op_cast,

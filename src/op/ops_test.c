@@ -4,8 +4,12 @@
 #include "op/add.h"
 #include "op/attention.h"
 #include "op/cast.h"
+#include "op/conv_silu.h"
 #include "op/embedding.h"
 #include "op/fold.h"
+#include "op/gated_delta.h"
+#include "op/gated_norm.h"
+#include "op/gdn_gates.h"
 #include "op/gelu.h"
 #include "op/grouped_linear.h"
 #include "op/layer_norm.h"
@@ -34,6 +38,9 @@ static const lt_op_case cases[] = {
      .in = {VALUE("3x33"), PARAM("33")},
      ATTR(lt_rms_norm_attr, .eps = 1e-6)},
     {.def = &lt_op_rms_norm, .in = {VALUE("5x1"), PARAM("1")}, ATTR(lt_rms_norm_attr, .eps = 0.5)},
+    {.def = &lt_op_rms_norm,
+     .in = {VALUE("3x7"), PARAM("7")},
+     ATTR(lt_rms_norm_attr, .eps = 1e-6, .plus_one = true)},
     {.def = &lt_op_add_rms_norm,
      .in = {VALUE("3x7"), VALUE("3x7"), PARAM("7")},
      ATTR(lt_rms_norm_attr, .eps = 1e-6)},
@@ -43,6 +50,9 @@ static const lt_op_case cases[] = {
     {.def = &lt_op_qk_norm_rope,
      .in = {VALUE("3x12"), PARAM("4"), SIDE("3x2")},
      ATTR(lt_qk_norm_rope_attr, .eps = 1e-6, .heads = 3)},
+    {.def = &lt_op_qk_norm_rope,
+     .in = {VALUE("3x15"), PARAM("5"), SIDE("3x2")},
+     ATTR(lt_qk_norm_rope_attr, .eps = 1e-6, .heads = 3, .plus_one = true)},
     {.def = &lt_op_split_qkv_rope,
      .in = {VALUE("5x12"), SIDE("5x2")},
      ATTR(lt_split_qkv_rope_attr, .heads = 2)},
@@ -90,6 +100,22 @@ static const lt_op_case cases[] = {
     {.def = &lt_op_tile_patches, .in = {VALUE("8x3"), LIST("3", 0, 5, 8)}},
     {.def = &lt_op_scale_add, .in = {VALUE("5x7"), PARAM("7"), VALUE("5x7")}},
     {.def = &lt_op_split_thirds, .in = {VALUE("5x9")}},
+    {.def = &lt_op_split_heads, .in = {VALUE("5x12")}, ATTR(lt_split_heads_attr, .heads = 2)},
+    {.def = &lt_op_join, .in = {VALUE("5x7"), VALUE("5x7")}},
+    {.def = &lt_op_conv_silu, .in = {VALUE("9x3"), PARAM("3x1x4"), LIST("5", 0, 2, 2, 3, 9)}},
+    {.def = &lt_op_conv_silu, .in = {VALUE("5x1"), PARAM("1x1x1"), LIST("2", 1, 4)}},
+    {.def = &lt_op_gdn_gates, .in = {VALUE("5x3"), VALUE("5x3"), PARAM("3"), PARAM("3")}},
+    {.def = &lt_op_gated_delta,
+     .in = {VALUE("9x20"), VALUE("9x4"), VALUE("9x4"), LIST("5", 0, 1, 1, 3, 9)},
+     ATTR(lt_gated_delta_attr, .key_heads = 2, .value_heads = 4, .key_dim = 3, .value_dim = 2)},
+    {.def = &lt_op_gated_delta,
+     .in = {VALUE("5x3"), VALUE("5x1"), VALUE("5x1"), LIST("2", 1, 4)},
+     ATTR(lt_gated_delta_attr, .key_heads = 1, .value_heads = 1, .key_dim = 1, .value_dim = 1)},
+    {.def = &lt_op_gated_rms_norm,
+     .in = {VALUE("3x14"), VALUE("3x14"), PARAM("7")},
+     ATTR(lt_rms_norm_attr, .eps = 1e-6)},
+    {.def = &lt_op_sigmoid_gate, .in = {VALUE("5x7"), VALUE("5x7")}},
+    {.def = &lt_op_sigmoid_gate, .in = {VALUE("5x7"), VALUE("5x1")}},
     {.def = &lt_op_fold_rows, .in = {VALUE("6x3")}, ATTR(lt_fold_attr, .group = 3)},
     {.def = &lt_op_unfold_rows, .in = {VALUE("2x6")}, ATTR(lt_fold_attr, .group = 3)},
     {.def = &lt_op_cast, .in = {VALUE("3x31")}, ATTR(lt_cast_attr, .dtype = LT_F64)},

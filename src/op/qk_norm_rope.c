@@ -40,12 +40,18 @@ static double root(const lt_op_args *a, int64_t head, int64_t d)
                       ((const lt_qk_norm_rope_attr *)a->attr)->eps);
 }
 
+static double scale_of(const lt_op_args *a, int64_t j)
+{
+    return lt_load(a->in[1], j) + (((const lt_qk_norm_rope_attr *)a->attr)->plus_one ? 1.0 : 0.0);
+}
+
 // Number j of a normalised head, with the narrowings of a bf16 rms_norm.
 static double normed(const lt_op_args *a, int64_t head, int64_t j, int64_t d, double r)
 {
     const lt_tensor *x = a->in[0];
-    return lt_narrowed(x->dtype,
-                       lt_load(a->in[1], j) * lt_narrowed(x->dtype, lt_load(x, head * d + j) * r));
+    const bool once = ((const lt_qk_norm_rope_attr *)a->attr)->plus_one;
+    return lt_narrowed(x->dtype, scale_of(a, j) * lt_narrowed(once ? LT_F64 : x->dtype,
+                                                              lt_load(x, head * d + j) * r));
 }
 
 // Cosine and sine for number j of a head of token t; false for those that are not rotated.
@@ -89,15 +95,15 @@ static double turned_back(const lt_op_args *a, int64_t head, int64_t j, int64_t 
 
 static void input_gradient(const lt_op_args *a, int64_t d, int64_t m, int64_t n_heads)
 {
-    const lt_tensor *x = a->in[0], *w = a->in[1];
+    const lt_tensor *x = a->in[0];
     for (int64_t head = 0; head < n_heads; head++) {
         const double r = root(a, head, d);
         double mean = 0.0;
         for (int64_t j = 0; j < d; j++)
-            mean += turned_back(a, head, j, d, m) * lt_load(w, j) * lt_load(x, head * d + j) * r /
+            mean += turned_back(a, head, j, d, m) * scale_of(a, j) * lt_load(x, head * d + j) * r /
                     (double)d;
         for (int64_t j = 0; j < d; j++) {
-            const double g = turned_back(a, head, j, d, m) * lt_load(w, j);
+            const double g = turned_back(a, head, j, d, m) * scale_of(a, j);
             lt_put_grad(a, 0, head * d + j, r * (g - lt_load(x, head * d + j) * r * mean));
         }
     }
@@ -151,9 +157,8 @@ const lt_op_def lt_op_qk_norm_rope = {
     .flags = LT_OP_CHEAP,
 };
 
-lt_val lt_qk_norm_rope(lt_builder *b, lt_val x, lt_val w, lt_val table, int32_t heads, double eps)
+lt_val lt_qk_norm_rope(lt_builder *b, lt_val x, lt_val w, lt_val table, lt_qk_norm_rope_attr attr)
 {
-    const lt_qk_norm_rope_attr attr = {.eps = eps, .heads = heads};
     return lt_op_apply(b, &lt_op_qk_norm_rope, (const lt_val[]){x, w, table}, 3, &attr, sizeof attr,
                        NULL);
 }

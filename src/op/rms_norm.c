@@ -13,14 +13,21 @@ static double root(const lt_op_args *a, const lt_tensor *x, int64_t row)
     return 1.0 / sqrt(lt_dot(x, row * width, 1, x, row * width, 1, width) / (double)width + eps);
 }
 
-// y = w * (x r): in bf16 both products are narrowed
+static double scale_of(const lt_op_args *a, const lt_tensor *w, int64_t j)
+{
+    return lt_load(w, j) + (((const lt_rms_norm_attr *)a->attr)->plus_one ? 1.0 : 0.0);
+}
+
+// y = w * (x r): in bf16 both products are narrowed, unless the scale is 1 + w
 static void normalise(const lt_op_args *a, const lt_tensor *x, const lt_tensor *w, lt_tensor *y)
 {
     const int64_t width = lt_width(x);
+    const bool once = ((const lt_rms_norm_attr *)a->attr)->plus_one;
     for (int64_t row = 0, n = lt_rows(x); row < n; row++) {
         const double r = root(a, x, row);
         for (int64_t k = row * width, j = 0; j < width; j++, k++)
-            lt_store(y, k, lt_load(w, j) * lt_narrowed(x->dtype, lt_load(x, k) * r));
+            lt_store(y, k,
+                     scale_of(a, w, j) * lt_narrowed(once ? LT_F64 : x->dtype, lt_load(x, k) * r));
     }
 }
 
@@ -35,12 +42,13 @@ static void input_gradient(const lt_op_args *a, const lt_tensor *x, const lt_ten
         const double r = root(a, x, row);
         double mean = 0.0;
         for (int64_t j = 0; dy && j < width; j++)
-            mean +=
-                lt_load(dy, from + j) * lt_load(w, j) * lt_load(x, from + j) * r / (double)width;
+            mean += lt_load(dy, from + j) * scale_of(a, w, j) * lt_load(x, from + j) * r /
+                    (double)width;
         for (int64_t j = 0; j < width; j++) {
             double d = through ? lt_load(through, from + j) : 0.0;
             if (dy)
-                d += r * (lt_load(dy, from + j) * lt_load(w, j) - lt_load(x, from + j) * r * mean);
+                d += r *
+                     (lt_load(dy, from + j) * scale_of(a, w, j) - lt_load(x, from + j) * r * mean);
             lt_put_grad(a, 0, from + j, d);
             if (a->def->n_out == 2)
                 lt_put_grad(a, 1, from + j, d);
@@ -111,9 +119,8 @@ const lt_op_def lt_op_rms_norm = {
     .flags = LT_OP_CHEAP,
 };
 
-lt_val lt_rms_norm(lt_builder *b, lt_val x, lt_val w, double eps)
+lt_val lt_rms_norm(lt_builder *b, lt_val x, lt_val w, lt_rms_norm_attr attr)
 {
-    const lt_rms_norm_attr attr = {.eps = eps};
     return lt_op_apply(b, &lt_op_rms_norm, (const lt_val[]){x, w}, 2, &attr, sizeof attr, NULL);
 }
 
@@ -161,9 +168,8 @@ const lt_op_def lt_op_add_rms_norm = {
     .flags = LT_OP_CHEAP,
 };
 
-lt_val lt_add_rms_norm(lt_builder *b, lt_val *x, lt_val a, lt_val w, double eps)
+lt_val lt_add_rms_norm(lt_builder *b, lt_val *x, lt_val a, lt_val w, lt_rms_norm_attr attr)
 {
-    const lt_rms_norm_attr attr = {.eps = eps};
     lt_val out[2] = {LT_NONE, LT_NONE};
     (void)lt_op_apply(b, &lt_op_add_rms_norm, (const lt_val[]){*x, a, w}, 3, &attr, sizeof attr,
                       out);

@@ -16,6 +16,7 @@ typedef enum lt_scratch_slot {
     LT_SCRATCH_ATTENTION,
     LT_SCRATCH_ORDER,
     LT_SCRATCH_SUMS,
+    LT_SCRATCH_DELTA,
     LT_N_SCRATCH_SLOTS
 } lt_scratch_slot;
 

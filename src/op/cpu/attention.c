@@ -167,17 +167,6 @@ void lt_attend_multiply(const lt_attend_job *job, lt_attend_kind kind, int64_t s
     }
 }
 
-static lt_status check_segments(const lt_attend_job *j)
-{
-    for (int64_t i = 0; i <= j->n_segments; i++) {
-        const int32_t before = i > 0 ? j->segments[i - 1] : 0;
-        if (j->segments[i] < before || j->segments[i] > j->tokens)
-            return LT_FAIL(LT_ERR_DATA, "attention: segments[%lld] is %d, not in %d to %lld",
-                           (long long)i, j->segments[i], before, (long long)j->tokens);
-    }
-    return LT_OK;
-}
-
 // A block of queries of all heads of a group, and what is known of them so far.
 typedef struct queries {
     lt_attend_memory memory;
@@ -288,7 +277,7 @@ lt_status lt_attention_fwd_cpu(const lt_op_args *a)
     if (!lt_cpu_takes(a, LT_IN(1) | LT_IN(2) | LT_OUT(0)))
         return lt_cpu_reference(a, LT_FORWARD);
     lt_attend_job job = lt_attend_job_of(a);
-    LT_TRY(check_segments(&job));
+    LT_TRY(lt_need_segments(a, 3, job.tokens));
     forward_outside(&job);
     return lt_attend_blocks(&job, job.queries, forward_block);
 }

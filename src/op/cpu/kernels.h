@@ -50,8 +50,21 @@ lt_status lt_tile_patches_fwd_cpu(const lt_op_args *a);
 lt_status lt_tile_patches_bwd_cpu(const lt_op_args *a);
 lt_status lt_scale_add_fwd_cpu(const lt_op_args *a);
 lt_status lt_scale_add_bwd_cpu(const lt_op_args *a);
-lt_status lt_split_thirds_fwd_cpu(const lt_op_args *a);
-lt_status lt_split_thirds_bwd_cpu(const lt_op_args *a);
+lt_status lt_split_fwd_cpu(const lt_op_args *a); /* split_thirds and split_heads */
+lt_status lt_split_bwd_cpu(const lt_op_args *a);
+lt_status lt_join_fwd_cpu(const lt_op_args *a);
+lt_status lt_join_bwd_cpu(const lt_op_args *a);
+lt_status lt_conv_silu_fwd_cpu(const lt_op_args *a);
+lt_status lt_conv_silu_bwd_cpu(const lt_op_args *a);
+lt_status lt_gdn_gates_fwd_cpu(const lt_op_args *a);
+lt_status lt_gdn_gates_bwd_cpu(const lt_op_args *a);
+lt_status lt_gated_rms_norm_fwd_cpu(const lt_op_args *a);
+lt_status lt_gated_rms_norm_bwd_cpu(const lt_op_args *a);
+lt_status lt_sigmoid_gate_fwd_cpu(const lt_op_args *a);
+lt_status lt_sigmoid_gate_bwd_cpu(const lt_op_args *a);
+/* In chunks, in f64 too: the reference of the rule is its recurrence. */
+lt_status lt_gated_delta_fwd_cpu(const lt_op_args *a);
+lt_status lt_gated_delta_bwd_cpu(const lt_op_args *a);
 lt_status lt_moe_permute_fwd_cpu(const lt_op_args *a);
 lt_status lt_moe_permute_bwd_cpu(const lt_op_args *a);
 lt_status lt_moe_combine_fwd_cpu(const lt_op_args *a);

@@ -44,6 +44,14 @@ static norm norm_of(const lt_tensor *x, const lt_tensor *w, double eps)
                            .w = w->data}};
 }
 
+static norm rms_of(const lt_op_args *a, const lt_tensor *x, const lt_tensor *w)
+{
+    const lt_rms_norm_attr *attr = a->attr;
+    norm n = norm_of(x, w, attr->eps);
+    n.args.plus_one = attr->plus_one;
+    return n;
+}
+
 static lt_status forward(const lt_op_args *a, norm *n)
 {
     return lt_cpu_pieces(a, lt_rows(a->in[0]), lt_cpu_rows_step(n->args.width), forward_piece, n);
@@ -70,7 +78,7 @@ lt_status lt_rms_norm_fwd_cpu(const lt_op_args *a)
 {
     if (!lt_cpu_takes(a, LT_IN(1) | LT_OUT(0)))
         return lt_cpu_reference(a, LT_FORWARD);
-    norm n = norm_of(a->in[0], a->in[1], ((const lt_rms_norm_attr *)a->attr)->eps);
+    norm n = rms_of(a, a->in[0], a->in[1]);
     n.args.y = a->out[0]->data;
     n.rows = lt_cpu_rows(a)->rms_fwd;
     return forward(a, &n);
@@ -80,7 +88,7 @@ lt_status lt_rms_norm_bwd_cpu(const lt_op_args *a)
 {
     if (!lt_cpu_takes(a, LT_IN(1) | LT_OUT(0)))
         return lt_cpu_reference(a, LT_BACKWARD);
-    norm n = norm_of(a->in[0], a->in[1], ((const lt_rms_norm_attr *)a->attr)->eps);
+    norm n = rms_of(a, a->in[0], a->in[1]);
     n.args.dy = lt_cpu_data(a->dout[0]);
     n.args.dx[0] = lt_cpu_sink(a, 0);
     n.rows = lt_cpu_rows(a)->rms_bwd;
@@ -91,7 +99,7 @@ lt_status lt_add_rms_norm_fwd_cpu(const lt_op_args *a)
 {
     if (!lt_cpu_takes(a, LT_IN(1) | LT_IN(2) | LT_OUT(0) | LT_OUT(1)))
         return lt_cpu_reference(a, LT_FORWARD);
-    norm n = norm_of(a->in[0], a->in[2], ((const lt_rms_norm_attr *)a->attr)->eps);
+    norm n = rms_of(a, a->in[0], a->in[2]);
     n.args.plus = a->in[1]->data;
     n.args.sum = a->out[0]->data;
     n.args.y = a->out[1]->data;
@@ -103,7 +111,7 @@ lt_status lt_add_rms_norm_bwd_cpu(const lt_op_args *a)
 {
     if (!lt_cpu_takes(a, LT_IN(2) | LT_OUT(0) | LT_OUT(1)))
         return lt_cpu_reference(a, LT_BACKWARD);
-    norm n = norm_of(a->out[0], a->in[2], ((const lt_rms_norm_attr *)a->attr)->eps);
+    norm n = rms_of(a, a->out[0], a->in[2]);
     n.args.dy = lt_cpu_data(a->dout[1]);
     n.args.through = lt_cpu_data(a->dout[0]);
     n.args.dx[0] = lt_cpu_sink(a, 0);

@@ -16,6 +16,7 @@ static lt_qk_args qk_args_of(const lt_op_args *a)
 {
     const lt_qk_norm_rope_attr *attr = a->attr;
     return (lt_qk_args){.bf16 = a->in[0]->dtype == LT_BF16,
+                        .plus_one = attr->plus_one,
                         .heads = attr->heads,
                         .d = a->in[0]->dim[1] / attr->heads,
                         .turned = a->in[2]->dim[1],

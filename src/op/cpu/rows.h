@@ -14,18 +14,20 @@ typedef struct lt_sink {
 } lt_sink;
 
 /*
- * rms_norm, add_rms_norm, layer_norm: rows [from, to) of [rows, width]. Activations are all f32 or
- * all bf16.
+ * rms_norm, add_rms_norm, layer_norm, gated_rms_norm: rows [from, to) of [rows, width]. Activations
+ * are all f32 or all bf16.
  */
 typedef struct lt_norm_args {
-    bool bf16;
+    bool bf16, plus_one; /* plus_one: the scale is 1 + w */
     int64_t width;
     double eps;
     const void *x, *plus, *w, *bias; /* plus: x + plus is normalised, and kept in sum; NULL: x */
     void *sum, *y;
+    const void *gate;         /* of gated_rms_norm, like x */
     const void *dy, *through; /* backward: NULL counts as zeros. through: added to dx */
     lt_sink dx[2];            /* both get the same */
-    float *dw, *dbias;        /* this piece's sums [width], overwritten; NULL: nobody asks */
+    lt_sink dgate;
+    float *dw, *dbias; /* this piece's sums [width], overwritten; NULL: nobody asks */
 } lt_norm_args;
 
 /*
@@ -33,7 +35,7 @@ typedef struct lt_norm_args {
  * `turned` of d are rotated.
  */
 typedef struct lt_qk_args {
-    bool bf16;
+    bool bf16, plus_one;
     int64_t heads, d, turned;
     double eps;
     const void *x, *w;
@@ -54,6 +56,21 @@ typedef struct lt_rotate_args {
     const float *table;
     lt_sink out;
 } lt_rotate_args;
+
+/*
+ * conv_silu: columns [from, to) of all rows, at most LT_CONV_COLUMNS. w [columns, taps].
+ */
+enum { LT_CONV_COLUMNS = 64, LT_CONV_TAPS = 16 };
+typedef struct lt_conv_args {
+    bool bf16;
+    int64_t columns, taps;
+    const void *x, *w;
+    const int32_t *segments;
+    int64_t n_segments;
+    void *y;
+    const void *dy;
+    lt_sink dx, dw;
+} lt_conv_args;
 
 typedef struct lt_adamw_args {
     float beta1, rest1, beta2, rest2;                       /* rest: 1 - beta, rounded once */
@@ -86,6 +103,27 @@ typedef struct lt_row_kernels {
     void (*layer_fwd)(const lt_norm_args *a, int64_t from, int64_t to);
     void (*layer_bwd)(const lt_norm_args *a, int64_t from, int64_t to);
     /* out[n] = the sum of n_parts rows of `parts`, in order */
+    void (*gated_fwd)(const lt_norm_args *a, int64_t from, int64_t to);
+    void (*gated_bwd)(const lt_norm_args *a, int64_t from, int64_t to);
+    /* y = x sigmoid(gate); one: a single gate for all n */
+    void (*gate_fwd)(void *y, const void *x, const void *gate, bool one, bool bf16, int64_t n);
+    void (*gate_bwd)(lt_sink dx, lt_sink dgate, const void *x, const void *gate, const void *dy,
+                     bool one, bool bf16, int64_t n);
+    void (*conv_fwd)(const lt_conv_args *a, int64_t from, int64_t to);
+    void (*conv_bwd)(const lt_conv_args *a, int64_t from, int64_t to);
+    /* y = x / (sum x^2 + eps)^1/2; gives what x was multiplied by */
+    float (*unit)(float *y, const void *x, bool bf16, float eps, int64_t n);
+    /* dx of that: by (dy - y (y . dy)) */
+    void (*unit_grad)(lt_sink dx, const float *y, const float *dy, float by, int64_t n);
+    /* d[i, j] = exp(g_i - g_j) for j <= i, else 0; g in double and falling, n at most 64 */
+    void (*decays)(float *d, const double *g, int64_t n);
+    /* y = by a b */
+    void (*product)(float *y, const float *a, const float *b, float by, int64_t n);
+    /* y = by x, and y += by x */
+    void (*scaled)(float *y, const float *x, float by, int64_t n);
+    void (*add_scaled)(float *y, const float *x, float by, int64_t n);
+    /* x[n, width] becomes (I + L)^-1 x, or with `back` (I + L)^-T x; L[n, n] strictly lower */
+    void (*solve)(float *x, const float *l, bool back, int64_t n, int64_t width);
     void (*sum_parts)(lt_sink out, const float *parts, int64_t ld, int64_t n_parts, int64_t n);
     void (*qk_fwd)(const lt_qk_args *a, int64_t from, int64_t to);
     void (*qk_bwd)(const lt_qk_args *a, int64_t from, int64_t to);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tower with class tokens and layer scale needs on the CPU: tile_patches, scale_add,
-// split_thirds. (tile_embed is in rows_by_number.c, beside the sums of tables.)
+// What a tower with class tokens and layer scale needs on the CPU: tile_patches, scale_add.
+// (tile_embed is in rows_by_number.c, beside the sums of tables.)
 #include "op/tiles.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
 #include <string.h>
 
-enum { X, SCALE, BRANCH, PARTS = 3 };
+enum { X, SCALE, BRANCH, N_INPUTS };
 
 typedef struct call {
     const lt_op_args *a;
@@ -121,7 +121,7 @@ lt_status lt_scale_add_bwd_cpu(const lt_op_args *a)
     const lt_tensor *f = a->in[BRANCH];
     if (!lt_cpu_takes(a, 0) || a->in[SCALE]->dtype != f->dtype)
         return lt_cpu_reference(a, LT_BACKWARD);
-    for (int i = 0; i < PARTS && !a->dout[0]; i++)
+    for (int i = 0; i < N_INPUTS && !a->dout[0]; i++)
         LT_TRY(lt_cpu_zero(a, i));
     if (!a->dout[0])
         return LT_OK;
@@ -134,56 +134,4 @@ lt_status lt_scale_add_bwd_cpu(const lt_op_args *a)
     LT_ASSERT(!c.parts || a->run->scratch_bytes >= lt_cpu_part_bytes(n, c.width));
     LT_TRY(lt_cpu_pieces(a, n, LT_CPU_PART_ROWS, scale_back_piece, &c));
     return lt_cpu_sum_parts(a, SCALE, c.parts, c.width, n_parts, c.width);
-}
-
-// ---- split_thirds ----
-
-static lt_status split_piece(void *ctx, int64_t piece, int64_t from, int64_t to)
-{
-    (void)piece;
-    const call *c = ctx;
-    const size_t bytes = (size_t)c->width * lt_dtype_bytes(c->a->in[0]->dtype);
-    for (int64_t row = from; row < to; row++) {
-        for (int64_t i = 0; i < PARTS; i++)
-            memcpy(lt_at(c->a->out[i], row * c->width),
-                   lt_at(c->a->in[0], (row * PARTS + i) * c->width), bytes);
-    }
-    return LT_OK;
-}
-
-static lt_status join_piece(void *ctx, int64_t piece, int64_t from, int64_t to)
-{
-    (void)piece;
-    const call *c = ctx;
-    const lt_sink dx = lt_cpu_sink(c->a, 0);
-    for (int64_t row = from; row < to; row++) {
-        for (int64_t i = 0; i < PARTS; i++) {
-            const int64_t at = (row * PARTS + i) * c->width;
-            const lt_tensor *dy = c->a->dout[i];
-            if (dy) {
-                c->rows->convert(lt_sink_at(dx, at), lt_at(dy, row * c->width),
-                                 dy->dtype == LT_BF16, c->width);
-            } else if (!dx.add) {
-                memset(lt_at(c->a->din[0], at), 0,
-                       (size_t)c->width * lt_dtype_bytes(c->a->din[0]->dtype));
-            }
-        }
-    }
-    return LT_OK;
-}
-
-lt_status lt_split_thirds_fwd_cpu(const lt_op_args *a)
-{
-    call c = {.a = a, .width = a->out[0]->dim[1]};
-    return lt_cpu_pieces(a, a->in[0]->dim[0], lt_cpu_rows_step(c.width), split_piece, &c);
-}
-
-lt_status lt_split_thirds_bwd_cpu(const lt_op_args *a)
-{
-    if (!lt_cpu_takes(a, 0))
-        return lt_cpu_reference(a, LT_BACKWARD);
-    if (!a->din[0])
-        return LT_OK;
-    call c = {.a = a, .rows = lt_cpu_rows(a), .width = a->din[0]->dim[1] / PARTS};
-    return lt_cpu_pieces(a, a->din[0]->dim[0], lt_cpu_rows_step(c.width), join_piece, &c);
 }

@@ -361,9 +361,18 @@ static bool tokens_of(const lt_op_args *a, lt_writer to, bool back, tokens *out)
            lt_aligned({t.x, t.w, t.table, t.dy, to.data});
 }
 
-lt_status lt_qk_norm_rope_fwd_cuda(const lt_op_args *a)
+static lt_status begin(const lt_op_args *a)
 {
     LT_TRY(lt_cuda_begin(a));
+    if (((const lt_qk_norm_rope_attr *)a->attr)->plus_one)
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: a scale of 1 + w has no CUDA kernel yet",
+                       a->def->name);
+    return LT_OK;
+}
+
+lt_status lt_qk_norm_rope_fwd_cuda(const lt_op_args *a)
+{
+    LT_TRY(begin(a));
     tokens t;
     const bool fits = tokens_of(a, lt_write(a->out[0]), false, &t);
     const int64_t d = (int64_t)t.width;
@@ -376,7 +385,7 @@ lt_status lt_qk_norm_rope_fwd_cuda(const lt_op_args *a)
 
 lt_status lt_qk_norm_rope_bwd_cuda(const lt_op_args *a)
 {
-    LT_TRY(lt_cuda_begin(a));
+    LT_TRY(begin(a));
     tokens t;
     const bool fits = tokens_of(a, lt_write_grad(a, 0), true, &t);
     const int64_t d = (int64_t)t.width;

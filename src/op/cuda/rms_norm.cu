@@ -302,6 +302,9 @@ template <typename T> static lt_status backward(const lt_op_args *a, const norm_
 static lt_status run(const lt_op_args *a, norm_call c, bool back)
 {
     LT_TRY(lt_cuda_begin(a));
+    if (((const lt_rms_norm_attr *)a->attr)->plus_one)
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: a scale of 1 + w has no CUDA kernel yet",
+                       a->def->name);
     c.rows = lt_rows(c.x), c.width = lt_width(c.x);
     c.eps = (float)((const lt_rms_norm_attr *)a->attr)->eps;
     if (c.x->dtype == LT_BF16)
