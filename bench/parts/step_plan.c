@@ -44,10 +44,11 @@ static void print_scratch(const lt_vec *list)
 {
     for (int64_t k = 0; k < list->n; k++) {
         const lt_instr *x = &LT_AT(list, lt_instr, k);
-        if (x->scratch_bytes > 16 << 20)
+        if (x->scratch_bytes > 16 << 20) {
             (void)fprintf(stderr, "    %9.1f MiB  scratch of %s%s\n",
                           (double)x->scratch_bytes / (1 << 20), x->def->name,
                           x->pass == LT_BACKWARD ? " backward" : "");
+        }
     }
 }
 

@@ -28,12 +28,13 @@ static void print_planned(const bench_measured *m)
         printf("\"%s\": %lld, ", keys[p], (long long)mem.state_part[p]);
     printf("\"step_pool\": %lld, \"step_pool_used\": %lld, \"batches\": %lld, \"sum\": %lld}",
            (long long)mem.step, (long long)mem.step_used, (long long)mem.batch,
-           (long long)(mem.state + mem.step + mem.batch));
+           (long long)mem.state + mem.step + mem.batch);
     printf(", \"step_pool_at_peak\": {");
-    for (int k = 0, n = 0; k < LT_N_BUFFER_KINDS; k++)
+    for (int k = 0, n = 0; k < LT_N_BUFFER_KINDS; k++) {
         if (m->planned.kind[k] > 0)
             printf("%s\"%s\": %lld", n++ ? ", " : "", lt_buffer_kind_name((lt_buffer_kind)k),
                    (long long)m->planned.kind[k]);
+    }
     printf("}");
 }
 
@@ -68,10 +69,11 @@ static void print_floor(const bench *b, double tok_s)
 {
     const bench_options *o = b->o;
     double floor = 0.0;
-    for (size_t i = 0; i < sizeof floors / sizeof floors[0]; i++)
+    for (size_t i = 0; i < sizeof floors / sizeof floors[0]; i++) {
         if (strcmp(floors[i].size, b->size->name) == 0 && floors[i].seq == o->seq &&
             floors[i].images == o->images && o->grid == 64 && !o->layers && !o->vdepth)
             floor = strcmp(o->policy, "full") == 0 ? floors[i].again : floors[i].once;
+    }
     if (bench_on_gpu(b) && floor > 0.0)
         printf(", \"floor_tok_s\": %.0f, \"floor_share\": %.4f", floor, tok_s / floor);
 }

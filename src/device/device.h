@@ -34,6 +34,7 @@ typedef struct lt_device lt_device;
 struct lt_device {
     const char *name;      /* "cpu", "cuda:0" */
     char description[128]; /* "AMD EPYC, 2 threads, avx2" */
+    unsigned char id[16];  /* tells GPUs apart, in all processes; zeros on the CPU */
     lt_backend backend;    /* the column its kernels are in */
     /* work is queued: copies, fills and kernels return before they are done, and host memory must
        be pinned for copies to do so */

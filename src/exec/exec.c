@@ -92,9 +92,19 @@ static lt_status clear_state(lt_exec *e)
     return d->stream_sync(d, s);
 }
 
-static bool is_one_of_many(const lt_exec *e)
+static lt_status open_links(lt_exec *e)
 {
-    return e->o.ranks && e->o.ranks->size > 1;
+    const lt_ranks *r = e->o.ranks;
+    if (!r)
+        return LT_OK;
+    LT_TRY(lt_link_open(e->o.device, r->sharers, e->o.through_host, &e->gathers));
+    LT_TRY(lt_link_open(e->o.device, r->sharers, e->o.through_host, &e->sums));
+    LT_TRY(lt_link_open(e->o.device, r->replicas, e->o.through_host, &e->copies));
+    if (e->o.device->queues && (lt_link_kind_of(e->sums) == LT_LINK_THROUGH_HOST ||
+                                lt_link_kind_of(e->copies) == LT_LINK_THROUGH_HOST))
+        LT_NOTE(e->o.log, "ranks",
+                "several ranks share a GPU: tensors go between them through host memory, slowly");
+    return LT_OK;
 }
 
 static lt_status create(lt_exec *e)
@@ -106,16 +116,11 @@ static lt_status create(lt_exec *e)
                                : e->o.update_early ? LT_STATE_WITHOUT_GRADS
                                                    : LT_STATE_WHOLE;
     const lt_shard shard = e->o.ranks ? e->o.ranks->shard : (lt_shard){0};
-    if (is_one_of_many(e) && d->queues) {
-        return LT_FAIL(LT_ERR_UNSUPPORTED,
-                       "%d ranks on %s: several ranks run on the CPU alone so far; set "
-                       "lathe.device: cpu",
-                       e->o.ranks->size, d->name);
-    }
     LT_TRY(copy_options(e));
     LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, mode, shard, &e->layout));
     LT_TRY(check_budget(e, 0));
     LT_TRY(open_queues(e));
+    LT_TRY(open_links(e));
     LT_TRY(d->alloc(d, (size_t)e->layout->bytes, "parameters, gradients and moments", &memory));
     e->state = memory;
     return clear_state(e);
@@ -156,6 +161,9 @@ void lt_exec_destroy(lt_exec *e)
     for (int64_t i = 0; i < e->programs.n; i++)
         unload(e, &LT_AT(&e->programs, lt_loaded, i));
     lt_vec_deinit(&e->programs);
+    lt_link_close(e->gathers);
+    lt_link_close(e->sums);
+    lt_link_close(e->copies);
     d->free(d, e->state);
     d->free(d, e->step);
     d->free_pinned(d, e->host);
@@ -276,7 +284,7 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
                                   .batch_apart = e->o.device->queues,
                                   .forward_prefetch = e->o.forward_prefetch,
                                   .backward_prefetch = e->o.backward_prefetch,
-                                  .reduced = is_one_of_many(e),
+                                  .reduced = e->o.ranks && e->o.ranks->size > 1,
                                   .reshard_after_forward = e->o.reshard_after_forward};
     *out = (lt_loaded){0};
     LT_TRY(lt_program_create(&opts, &out->program));

@@ -29,6 +29,7 @@ typedef struct lt_exec_opts {
     int32_t forward_prefetch, backward_prefetch;
     bool reshard_after_forward;
     const lt_ranks *ranks;  /* kept; NULL: one. All run the same steps with batches of their own */
+    bool through_host;      /* tests: ranks exchange tensors as those that share a GPU do */
     lt_adamw_attr adamw;    /* lr_scale apart */
     const double *lr_scale; /* [n_params], copied; NULL: 1 */
     double clip_grad;       /* 0: measure only */
@@ -49,7 +50,7 @@ typedef struct lt_exec lt_exec;
 
 /**
  * errors   LT_ERR_MEMORY when the state does not fit; LT_ERR_UNSUPPORTED for a dtype that the
- * device lacks, and for several ranks on GPUs
+ * device lacks
  */
 LT_NODISCARD lt_status lt_exec_create(const lt_exec_opts *opts, lt_exec **out);
 void lt_exec_destroy(lt_exec *e);

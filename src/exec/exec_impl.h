@@ -3,6 +3,7 @@
 #ifndef LT_EXEC_EXEC_IMPL_H
 #define LT_EXEC_EXEC_IMPL_H
 
+#include "comm/link.h"
 #include "exec/exec.h"
 
 #include <stdatomic.h>
@@ -52,6 +53,8 @@ struct lt_exec {
     lt_vec programs; /* lt_loaded */
     lt_stream *stream[LT_N_QUEUES];
     lt_event *meet[LT_N_QUEUES]; /* borders of sections */
+    /* gathers and sums have a link each, so that one may overtake the other */
+    lt_link *gathers, *sums, *copies; /* among sharers; the last among replicas */
     /* pinned: for each flight the scalars of its step, then what comes back */
     unsigned char *result;
     size_t result_bytes; /* of one flight */

@@ -46,7 +46,8 @@ lt_status lt_run_gather(lt_pass_state *s, const lt_action *a)
             cuts_add(e, &c, param, full + p->full_offset[param],
                      lt_exec_part(e, param, LT_STATE_VALUE).data);
     }
-    const lt_status st = lt_all_gather(e->o.ranks->sharers, c.cut, c.n, e->o.compute);
+    const lt_status st =
+        lt_link_all_gather(e->gathers, e->stream[a->queue], c.cut, c.n, e->o.compute);
     lt_mem_free(c.memory);
     return st;
 }
@@ -68,17 +69,17 @@ static lt_status keep_sum(lt_pass_state *s, const lt_action *a, int32_t param)
     return lt_pass_launch(s, a, &args);
 }
 
-static lt_status sum_over_ranks(const lt_exec *e, cuts *c)
+static lt_status sum_over_ranks(const lt_exec *e, lt_stream *s, cuts *c)
 {
     const lt_dtype dtype = lt_state_dtype(e->o.compute, LT_STATE_GRAD);
-    LT_TRY(lt_reduce_scatter(e->o.ranks->sharers, c->cut, c->n, dtype));
+    LT_TRY(lt_link_reduce_scatter(e->sums, s, c->cut, c->n, dtype));
     for (int64_t i = 0; i < c->n; i++) { // copies of the model add up this rank's pieces
         const lt_owned mine = lt_exec_owned(e, c->param[i]);
         c->cut[i].full =
             (unsigned char *)c->cut[i].full + (size_t)mine.first * lt_dtype_bytes(dtype);
         c->cut[i].total = mine.n;
     }
-    return lt_all_reduce(e->o.ranks->replicas, c->cut, c->n, dtype);
+    return lt_link_all_reduce(e->copies, s, c->cut, c->n, dtype);
 }
 
 lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a)
@@ -94,7 +95,7 @@ lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a)
         if (grad.data)
             cuts_add(e, &c, unit->params[k], grad.data, NULL);
     }
-    lt_status st = sum_over_ranks(e, &c);
+    lt_status st = sum_over_ranks(e, e->stream[a->queue], &c);
     for (int64_t i = 0; st == LT_OK && i < c.n && !s->l->program->update_early; i++)
         st = keep_sum(s, a, c.param[i]);
     lt_mem_free(c.memory);

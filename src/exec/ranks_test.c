@@ -16,7 +16,7 @@ enum { STEPS = 3, MOST = 4 };
 typedef struct setup {
     int32_t copies, across; /* ranks are their product */
     lt_dtype compute;
-    bool frozen_tower, early, keep_gathered, few_units, poison;
+    bool frozen_tower, early, keep_gathered, few_units, poison, through_host;
     int32_t forward_prefetch, backward_prefetch;
     int64_t n_micro; /* on each rank */
     bool equal;      /* all micro-batches are of one shape, and so are the programs of all ranks */
@@ -90,6 +90,7 @@ static lt_status open_world(lt_group *group, const setup *s, world *w)
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
         .update_early = s->early,
         .poison = s->poison,
+        .through_host = s->through_host,
         .order_seed = s->order_seed};
     LT_TRY(lt_exec_create(&o, &w->exec));
     return draw_weights(w);
@@ -326,6 +327,24 @@ static void two_and_three_ranks_have_the_bits_of_one_that_does_all(void **state)
     }
 }
 
+// As ranks on one GPU do.
+static void tensors_may_go_through_host_memory(void **state)
+{
+    const int32_t layouts[][2] = {{1, 2}, {2, 1}, {1, 3}, {2, 2}};
+    for (int i = 0; i < 4; i++) {
+        setup s = {.copies = layouts[i][0],
+                   .across = layouts[i][1],
+                   .n_micro = 1 + i % 2,
+                   .compute = i % 2 ? LT_BF16 : LT_F32,
+                   .forward_prefetch = 1,
+                   .poison = true};
+        const outcome want = run(*state, &s);
+        s.through_host = true;
+        const outcome got = run(*state, &s);
+        assert_same_bits(&got, &want);
+    }
+}
+
 // Pieces are of whole rows, and begin on 256 bytes: nothing else is added to an equal share.
 static void a_rank_holds_its_share_of_the_state(void **state)
 {
@@ -359,5 +378,6 @@ LT_TEST_MAIN(LT_TEST(two_and_three_ranks_have_the_bits_of_one_that_does_all),
              LT_TEST(units_updated_early_have_the_same_bits),
              LT_TEST(a_frozen_tower_stays_and_is_gathered_once),
              LT_TEST(any_order_that_the_queues_allow_gives_the_same_bits),
+             LT_TEST(tensors_may_go_through_host_memory),
              LT_TEST(a_rank_holds_its_share_of_the_state),
              LT_TEST(meshes_that_do_not_fit_are_refused))

@@ -136,7 +136,7 @@ lt_status lt_run_norm(lt_pass_state *s, const lt_action *a)
         LT_TRY(e->o.device->fill(e->o.device, e->stream[a->queue], norm.data, 0, sizeof(double)));
     if (e->o.ranks) { // each rank has the squares of what it owns; copies are not counted twice
         const lt_pieces cut = {.full = norm.data, .total = 1};
-        LT_TRY(lt_all_reduce(e->o.ranks->sharers, &cut, 1, LT_F64));
+        LT_TRY(lt_link_all_reduce(e->sums, e->stream[a->queue], &cut, 1, LT_F64));
     }
     const lt_clip_attr attr = {.clip = e->o.clip_grad};
     lt_op_args args = {.def = &lt_op_clip, .attr = &attr, .out = {&norm, &scalars}};

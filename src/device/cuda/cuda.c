@@ -5,6 +5,7 @@
 #include "device/cuda/impl.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { LIBRARIES_BYTES = 256 << 20 }; // what the libraries' kernels take when they are loaded
 
@@ -288,6 +289,8 @@ static lt_status look_at(lt_device *d)
             "device %s is an %s of compute capability %d.%d, and lathe needs %d.0 or later",
             d->name, p.name, p.major, p.minor, LT_CUDA_LEAST_MAJOR);
     }
+    LT_ASSERT(sizeof d->id == sizeof p.uuid);
+    memcpy(d->id, &p.uuid, sizeof d->id);
     LT_TRY(lt_cuda_use(d)); // makes the context
     LT_TRY(lt_cuda_check(cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
     d->memory_bytes = lt_max_i64((int64_t)left - LT_CUDA_WORKSPACE_BYTES - LIBRARIES_BYTES, 0);
