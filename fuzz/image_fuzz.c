@@ -49,7 +49,7 @@ static void try_rows(const lt_image *image)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    const lt_image_budget budget = {65536, 1024, LT_IMAGE_BICUBIC};
+    const lt_image_budget budget = {65536, 1024, LT_IMAGE_BICUBIC, false};
     lt_image_info info;
     lt_image image = {0};
     uint8_t *copy = len <= MAX_BYTES ? malloc(len + (len == 0)) : NULL; // exact, for the sanitizer

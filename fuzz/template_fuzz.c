@@ -9,9 +9,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum { MAX_TURNS = 16, MAX_BYTES = 1 << 14 };
 
-static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
+static lt_status grid_of(void *ctx, const char *path, int64_t n_images, lt_grid *out)
 {
-    (void)ctx, (void)path;
+    (void)ctx, (void)path, (void)n_images;
     *out = (lt_grid){1, 4, 6};
     return LT_OK;
 }

@@ -172,7 +172,7 @@ static const bad_case model_cases[] = {
      .says = {"model/tokenizer.json:"}},
     {"a tokenizer larger than the model's vocabulary", "model/config.json", "\"vocab_size\": 320",
      "\"vocab_size\": 305", .exit_code = 2,
-     .says = {"the tokenizer has 310 tokens, the model's vocabulary 305"}},
+     .says = {"the tokenizer has 313 tokens, the model's vocabulary 305"}},
     {"another model's tokenizer", "model/config.json", "\"image_token_id\": 300",
      "\"image_token_id\": 299", .exit_code = 2, .says = {"<|image_pad|>", "300", "299"}},
     {"another model's processor", "model/preprocessor_config.json", "\"patch_size\": 16",

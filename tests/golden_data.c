@@ -29,10 +29,11 @@ typedef struct text_key {
     const char **value;
 } text_key;
 
-static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
+static lt_status grid_of(void *ctx, const char *path, int64_t n_images, lt_grid *out)
 {
     const runner *r = ctx;
     lt_image_info info;
+    (void)n_images;
     LT_TRY(lt_image_probe(path, &info));
     return lt_image_grid(r->now, &r->budget, info.h, info.w, out);
 }

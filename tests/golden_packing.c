@@ -34,10 +34,11 @@ static bool wrong(const runner *r, int64_t row, const char *what)
     return false;
 }
 
-static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
+static lt_status grid_of(void *ctx, const char *path, int64_t n_images, lt_grid *out)
 {
     const runner *r = ctx;
     lt_image_info info;
+    (void)n_images;
     LT_TRY(lt_image_probe(path, &info));
     return lt_image_grid(&r->processor, &r->budget, info.h, info.w, out);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe generate: one answer of a model, word by word.
 #include "cli/cli.h"
-#include "data/dataset/encode.h"
 #include "train/engine.h"
 #include "train/generate.h"
+#include "train/pictures.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ extern const lt_command lt_command_generate;
 typedef struct options {
     lt_arg_texts images;
     const char *prompt, *chat, *system;
-    int64_t max_tokens, max_pixels;
+    int64_t max_tokens, max_pixels, max_tiles;
 } options;
 
 static const lt_arg args[] = {
@@ -23,16 +23,19 @@ static const lt_arg args[] = {
     {"--max-tokens", 0, LT_ARG_INT, offsetof(options, max_tokens), "N",
      "the longest answer (default 128)", 1, 1 << 20},
     {"--template", 0, LT_ARG_TEXT, offsetof(options, chat), "NAME",
-     "the chat template (default qwen3_vl_nothink)", 0, 0},
+     "the chat template (default: the model's own, qwen3_vl_nothink or internvl2_5)", 0, 0},
     {"--system", 0, LT_ARG_TEXT, offsetof(options, system), "TEXT", "a system text", 0, 0},
     {"--max-pixels", 0, LT_ARG_INT, offsetof(options, max_pixels), "N",
      "shrink pictures above so many pixels (default 589824)", 1024, INT64_MAX},
+    {"--max-tiles", 0, LT_ARG_INT, offsetof(options, max_tiles), "N",
+     "InternVL: cut pictures into so many tiles at most (default: as config.json says)", 1, 256},
 };
 
 // All that an answer needs.
 typedef struct speaker {
     const options *o;
     lt_engine *engine;
+    const lt_template *chat;
     lt_tokenizer *tokenizer;
     lt_encoder *encoder;
     lt_arena *arena;
@@ -41,48 +44,33 @@ typedef struct speaker {
     size_t printed; /* bytes of the answer's text that are out */
 } speaker;
 
-static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
-{
-    const speaker *s = ctx;
-    lt_image_info info;
-    if (!s->collate.mrope)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: pictures of InternVL models are not supported yet",
-                       path);
-    LT_TRY(lt_image_probe(path, &info));
-    return lt_image_grid(&s->collate.processor, &s->collate.budget, info.h, info.w, out);
-}
-
 static lt_status open_parts(speaker *s, const char *folder)
 {
-    const lt_template *chat = NULL;
-    const lt_model_config *m = &s->engine->model->config;
-    LT_TRY(lt_template_find(s->o->chat, &chat));
+    const lt_model *model = s->engine->model;
+    const char *name = s->o->chat ? s->o->chat : lt_pictures_template(model);
+    lt_cfg_dataset settings = {.min_dynamic_patch = LT_CFG_NONE,
+                               .max_dynamic_patch = LT_CFG_NONE,
+                               .dynamic_image_size = LT_CFG_UNSET,
+                               .use_thumbnail = LT_CFG_UNSET,
+                               .pad2square = LT_CFG_UNSET};
+    settings.preprocess_parameters.image_max_pixels = s->o->max_pixels;
+    settings.preprocess_parameters.image_min_pixels = lt_image_budget_default().min_pixels;
+    settings.preprocess_parameters.use_fast_tokenizer = true;
+    settings.preprocess_parameters.crop_to_patches = s->o->max_tiles > 1;
+    if (s->o->max_tiles > 0)
+        settings.max_dynamic_patch = s->o->max_tiles;
+    LT_TRY(lt_template_find(name, &s->chat));
     LT_TRY(lt_tokenizer_open(folder, &s->tokenizer));
-    s->collate = lt_collate_opts_default();
-    s->collate.mrope = !m->vision.intern.class_token;
-    s->collate.vision = (lt_vision_ids){m->image_token, m->video_token, m->vision_start};
-    s->collate.vocab_size = m->text.vocab;
-    s->collate.table_side = m->vision.grid;
-    s->collate.budget.max_pixels = s->o->max_pixels;
-    s->collate.pixel_dtype = LT_F32;
-    if (m->vision.intern.class_token) {
-        s->collate.processor.patch = m->vision.patch;
-        s->collate.processor.merge = m->vision.merge;
-        s->collate.processor.temporal = m->vision.temporal_patch;
-    } else {
-        const lt_status st = lt_image_processor_open(folder, &s->collate.processor);
-        if (st != LT_ERR_NOT_FOUND)
-            LT_TRY(st);
-        lt_error_clear();
-    }
+    LT_TRY(lt_pictures_open(model, s->chat, folder, &settings, NULL, &s->collate));
     lt_encode_opts o = lt_encode_opts_default();
     o.render.tokenizer = s->tokenizer;
-    o.render.chat = chat;
-    o.render.merge = m->vision.merge;
+    o.render.chat = s->chat;
+    o.render.merge = model->config.vision.merge;
     o.cutoff_len = INT32_MAX;
-    o.grid_of = grid_of;
-    o.grid_ctx = s;
-    return lt_encoder_create(&o, &s->encoder);
+    o.grid_of = lt_pictures_grid;
+    o.grid_ctx = &s->collate;
+    LT_TRY(lt_encoder_create(&o, &s->encoder));
+    return lt_pictures_ids(model, s->chat, lt_encoder_ids(s->encoder), &s->collate);
 }
 
 // The user's turn: picture tags in front of the text unless it has its own.
@@ -92,7 +80,7 @@ static lt_status user_text(const speaker *s, lt_span *out)
     lt_status st = LT_OK;
     const bool tagged = strstr(s->o->prompt, "<image>") != NULL;
     for (int64_t i = 0; st == LT_OK && !tagged && i < s->o->images.n; i++)
-        st = lt_buf_text(&text, "<image>");
+        st = lt_buf_text(&text, s->chat->segments ? "<image>\n" : "<image>");
     if (st == LT_OK)
         st = lt_buf_text(&text, s->o->prompt);
     char *kept = NULL;
@@ -121,9 +109,9 @@ static lt_status encode_prompt(speaker *s, lt_sample *out)
     const lt_record_place place = {.file = "--prompt", .record = 1, .line = 1};
     LT_TRY(lt_encode(s->encoder, &c, place, s->arena, out, NULL));
     out->n = lt_last_answer(out);
-    return out->n > 0
-               ? LT_OK
-               : LT_FAIL(LT_ERR_INTERNAL, "template %s leaves no place for an answer", s->o->chat);
+    return out->n > 0 ? LT_OK
+                      : LT_FAIL(LT_ERR_INTERNAL, "template %s leaves no place for an answer",
+                                s->chat->name);
 }
 
 // Prints what is new of the answer; bytes of a character that is not complete yet wait.
@@ -189,9 +177,7 @@ done:
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
     const lt_log log = lt_cli_log();
-    options o = {.chat = "qwen3_vl_nothink",
-                 .max_tokens = 128,
-                 .max_pixels = lt_image_budget_default().max_pixels};
+    options o = {.max_tokens = 128, .max_pixels = lt_image_budget_default().max_pixels};
     lt_args rest = {0};
     lt_arena *arena = NULL;
     LT_TRY(lt_arena_create(&arena, "command line"));

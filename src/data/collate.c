@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "data/picture.h"
 #include "data/positions.h"
 
 enum { ALIGN = 64 };
@@ -286,29 +287,15 @@ static void fill_targets(filler *f, int64_t index)
     b->sample_targets[index] = f->target - before;
 }
 
-/** The default source of pixels: the picture's file. */
-static lt_status open_picture(const lt_media *m, const lt_collate_opts *o, void *rows)
+/** The default source of pixels: the medium's file. */
+static lt_status open_medium(const lt_sample *s, const lt_media *m, const lt_collate_opts *o,
+                             void *rows)
 {
-    lt_image image = {0};
-    lt_grid now;
-    if (m->kind == LT_MEDIA_VIDEO) {
-        if (m->clip == NULL)
-            return LT_FAIL(LT_ERR_UNSUPPORTED, "video %s: its frames are not known", m->path);
-        return lt_video_rows(&o->processor, &o->video, m, o->pixel_dtype, rows);
-    }
-    LT_TRY(lt_image_load(m->path, &o->budget, &image));
-    lt_status st = lt_image_grid_of_size(&o->processor, image.h, image.w, &now);
-    if (st == LT_OK && !lt_grid_equal(now, m->grid)) {
-        st = LT_FAIL(LT_ERR_DATA,
-                     "picture %s makes %lld x %lld patches, but made %lld x %lld when the sample "
-                     "was encoded: the file has changed",
-                     m->path, (long long)now.h, (long long)now.w, (long long)m->grid.h,
-                     (long long)m->grid.w);
-    }
-    if (st == LT_OK)
-        st = lt_image_rows(&o->processor, &image, o->pixel_dtype, rows);
-    lt_image_deinit(&image);
-    return st;
+    if (m->kind != LT_MEDIA_VIDEO)
+        return lt_picture_rows(o, s->n_images > 0 ? s->n_images : s->n_media, m, rows);
+    if (m->clip == NULL)
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "video %s: its frames are not known", m->path);
+    return lt_video_rows(&o->processor, &o->video, m, o->pixel_dtype, rows);
 }
 
 static lt_status fill_pixels(filler *f)
@@ -318,7 +305,7 @@ static lt_status fill_pixels(filler *f)
         char *rows = (char *)f->b->pixels +
                      (size_t)(f->patch * f->b->row_width) * lt_dtype_bytes(f->b->pixel_dtype);
         LT_TRY(f->o->pixels != NULL ? f->o->pixels(f->o->pixels_ctx, m, rows)
-                                    : open_picture(m, f->o, rows));
+                                    : open_medium(f->sample, m, f->o, rows));
         f->patch += lt_grid_patches(m->grid);
     }
     return LT_OK;

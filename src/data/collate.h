@@ -4,7 +4,7 @@
 #ifndef LT_DATA_COLLATE_H
 #define LT_DATA_COLLATE_H
 
-#include "data/image/image.h"
+#include "data/image/tiling.h"
 #include "data/sample.h"
 #include "data/video/video.h"
 #include "data/vision_geometry.h"
@@ -15,6 +15,7 @@ typedef lt_status (*lt_pixels_fn)(void *ctx, const lt_media *media, void *rows);
 typedef struct lt_collate_opts {
     bool mrope; // three-axis positions (Qwen); else 0 .. n-1
     bool tiles; // pictures are t tiles of h x w patches, and their tokens count on like text
+    lt_tiling_opts tiling; // how many, where pictures are opened from their paths
     lt_vision_ids
         vision;         // of the model; image_pad -1: a model without pictures, which refuses media
     int64_t vocab_size; // ids and labels must lie below; 0: unchecked

@@ -11,7 +11,7 @@
 
 enum { MAX_ROWS = 8 };
 static const int64_t white_bytes = INT64_C(64) * 64 * 3;
-static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC};
+static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC, false};
 
 static int32_t *ints_of(void *state, const json_t *list, int64_t *n)
 {

@@ -304,7 +304,7 @@ static void missing_changed_and_moving_pictures_are_named(void **state)
 {
     lt_collate_opts o = lt_collate_opts_default();
     o.vision = (lt_vision_ids){.image_pad = IMAGE, .video_pad = VIDEO, .vision_start = START};
-    o.budget = (lt_image_budget){262144, 1024, LT_IMAGE_BICUBIC};
+    o.budget = (lt_image_budget){262144, 1024, LT_IMAGE_BICUBIC, false};
     const char *path = lt_test_golden(*state, "pipeline/images/a_40x30.png");
     draft *d = new_draft(*state, 8), *gone = new_draft(*state, 9), *v = new_draft(*state, 10);
     put_media(d, LT_MEDIA_IMAGE, path, (lt_grid){1, 14, 20});

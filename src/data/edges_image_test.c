@@ -9,7 +9,7 @@
 #include "tests/kit/lt_test.h"
 #include <string.h>
 
-static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC};
+static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC, false};
 
 static lt_grid grid_of(int64_t w, int64_t h)
 {
@@ -83,7 +83,8 @@ static void row_18_the_budgets_filter_follows_the_template(void **state)
     assert_ok(lt_png_encode(&in, &png));
     assert_ok(lt_image_load_bytes(png.data, png.len, "p", &budget, &cubic));
     assert_ok(lt_image_load_bytes(png.data, png.len, "p",
-                                  &(lt_image_budget){262144, 1024, LT_IMAGE_NEAREST}, &nearest));
+                                  &(lt_image_budget){262144, 1024, LT_IMAGE_NEAREST, false},
+                                  &nearest));
     assert_int_equal(cubic.w, nearest.w);
     assert_int_equal(cubic.h, nearest.h);
     assert_true(memcmp(cubic.px, nearest.px, (size_t)(cubic.w * cubic.h * 3)) != 0);

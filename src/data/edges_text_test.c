@@ -17,10 +17,10 @@ typedef struct place {
 } place;
 
 // A picture called N.png has N x 2 patches, N / 2 tokens.
-static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
+static lt_status grid_of(void *ctx, const char *path, int64_t n_images, lt_grid *out)
 {
     const char *name = strrchr(path, '/');
-    (void)ctx;
+    (void)ctx, (void)n_images;
     *out = (lt_grid){1, strtol(name ? name + 1 : path, NULL, 10), 2};
     return LT_OK;
 }

@@ -37,6 +37,7 @@ typedef struct lt_sample {
     int64_t n;
     const lt_media *media; // [n_media] in the order in which their placeholders occur
     int64_t n_media;
+    int64_t n_images; // pictures of its record, lost ones too; 0: as many as there are media
     const char *file; // data set file; NULL when there is none
     int64_t record;   // number of the record in it, as messages print it
     int64_t line;     // of its first byte; 0: unknown

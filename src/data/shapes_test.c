@@ -56,7 +56,7 @@ static void the_same_seed_gives_the_same_bytes(void **state)
 /** Pixels of every picture of a list, one after another. */
 static const uint8_t *pixels_of(void *state, const char *dir, const json_t *rows)
 {
-    const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC};
+    const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC, false};
     const size_t bytes = sizeof(uint8_t[LT_SHAPES_SIDE * LT_SHAPES_SIDE * 3]);
     uint8_t *px = lt_test_take(state, json_array_size(rows) * bytes);
     const json_t *row;
@@ -246,7 +246,7 @@ static void a_picture_survives_png_and_nearly_survives_jpeg(void **state)
     for (size_t i = 0; i < sizeof px; i++)
         px[i] = (uint8_t)(128 + i % 90 / 3);
     const lt_image image = {.px = px, .h = 20, .w = 30};
-    const lt_image_budget none = {1 << 20, 0, LT_IMAGE_BICUBIC};
+    const lt_image_budget none = {1 << 20, 0, LT_IMAGE_BICUBIC, false};
     (void)state;
     for (int jpeg = 0; jpeg < 2; jpeg++) {
         lt_buf file = {0};

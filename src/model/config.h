@@ -46,6 +46,9 @@ typedef struct lt_intern_config {
     bool qkv_bias, qk_norm;
     bool final_norm;    /* use_mean_pooling false: one more norm behind the last block */
     double layer_scale; /* its first values */
+    /* how pictures are cut into tiles, where a run does not say otherwise */
+    bool dynamic_tiles, thumbnail, pad_square;
+    int64_t min_tiles, max_tiles;
 } lt_intern_config;
 
 /** The vision tower. C, Lv, nV, d = C / nV, Iv. */

@@ -14,6 +14,7 @@
 #define PATCH_MAX 128
 #define FEW 16 // channels, merge
 #define GRID_MAX 1024
+#define TILES_MAX 256
 #define USUAL_IMAGE_TOKEN 151671
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define AT(member) .offset = offsetof(lt_vision_config, member)
@@ -34,6 +35,16 @@ static const lt_json_field vision_fields[] = {
      .fallback = 0.1, .max = 10},
     {"attention_bias", "qkv_bias", LT_FIELD_BOOL, AT(intern.qkv_bias), .fallback = 0},
     {"use_qk_norm", "qk_normalization", LT_FIELD_BOOL, AT(intern.qk_norm), .fallback = 0},
+};
+
+static const lt_json_field tile_fields[] = {
+    {"dynamic_image_size", NULL, LT_FIELD_BOOL, AT(intern.dynamic_tiles), .fallback = 0},
+    {"use_thumbnail", NULL, LT_FIELD_BOOL, AT(intern.thumbnail), .fallback = 0},
+    {"pad2square", NULL, LT_FIELD_BOOL, AT(intern.pad_square), .fallback = 0},
+    {"min_dynamic_patch", NULL, LT_FIELD_INT, AT(intern.min_tiles), .fallback = 1, .min = 1,
+     .max = TILES_MAX},
+    {"max_dynamic_patch", NULL, LT_FIELD_INT, AT(intern.max_tiles), .fallback = 1, .min = 1,
+     .max = TILES_MAX},
 };
 
 static const lt_json_rule vision_rules[] = {
@@ -196,6 +207,7 @@ lt_status lt_intern_read_config(const lt_json_scope *root, bool remote, lt_model
     LT_TRY(lt_qwen_read_text(&text, true, &out->text));
     LT_TRY(check_decoder(&text, &out->text));
     LT_TRY(read_vision(root, &vision, remote, &out->vision));
+    LT_TRY(lt_json_read(root, tile_fields, COUNT(tile_fields), &out->vision));
     out->vision.out_hidden = out->text.hidden;
     LT_TRY(lt_qwen_read_tied(
         root, &text, remote ? "llm_config.tie_word_embeddings" : "text_config.tie_word_embeddings",

@@ -326,6 +326,17 @@ static lt_status put_video(const lt_collate_opts *c, const lt_media *m, int64_t 
     return lt_buf_text(out, "\n");
 }
 
+static lt_status put_tiles(const lt_collate_opts *c, const lt_media *m, const lt_image_info *info,
+                           int64_t number, lt_buf *out)
+{
+    return lt_buf_printf(
+        out, "  image %lld: %s, %s, %lld x %lld pixels; %lld tile%s of %lld x %lld, %lld tokens\n",
+        (long long)number, m->path, lt_image_format_name(info->format), (long long)info->w,
+        (long long)info->h, (long long)m->grid.t, m->grid.t == 1 ? "" : "s",
+        (long long)c->tiling.tile, (long long)c->tiling.tile,
+        (long long)lt_grid_tokens(m->grid, c->processor.merge));
+}
+
 static lt_status put_images(const lt_source *source, const lt_sample *s, lt_buf *out)
 {
     const lt_collate_opts *c = lt_source_collate(source);
@@ -338,6 +349,10 @@ static lt_status put_images(const lt_source *source, const lt_sample *s, lt_buf 
         lt_image_info info;
         int64_t h = 0, w = 0;
         LT_TRY(lt_image_probe(m->path, &info));
+        if (c->tiles) {
+            LT_TRY(put_tiles(c, m, &info, i + 1, out));
+            continue;
+        }
         LT_TRY(lt_image_budget_size(&c->budget, info.h, info.w, &h, &w));
         LT_TRY(lt_buf_printf(
             out,

@@ -3,6 +3,7 @@
 #include "train/source.h"
 
 #include "base/file.h"
+#include "train/pictures.h"
 #include <string.h>
 
 enum { FILES_SHOWN = 4 };
@@ -17,36 +18,32 @@ struct lt_source {
     lt_dataset *dataset;
     const char **files; /* [n_files] */
     int64_t n_files;
-    lt_image_processor processor;
     lt_collate_opts collate;
 };
 
-static lt_status grid_of(void *ctx, const char *path, lt_grid *out)
+static lt_status grid_of(void *ctx, const char *path, int64_t n_images, lt_grid *out)
 {
-    const lt_source *s = ctx;
-    lt_image_info info;
-    if (!s->collate.mrope) {
-        return LT_FAIL(LT_ERR_UNSUPPORTED,
-                       "%s: pictures of InternVL models come through the data plug-in "
-                       "internvl3_5, which is not supported yet; records of text alone are",
-                       path);
-    }
-    LT_TRY(lt_image_probe(path, &info));
-    const lt_status st = lt_image_grid(&s->processor, &s->collate.budget, info.h, info.w, out);
-    if (st != LT_OK)
-        lt_error_note("%s", path);
-    return st;
+    lt_source *s = ctx;
+    return lt_pictures_grid(&s->collate, path, n_images, out);
 }
 
 static lt_status clip_of(void *ctx, const lt_video_ref *video, lt_arena *arena, lt_media *out)
 {
     const lt_source *s = ctx;
-    return lt_video_describe(&s->processor, &s->collate.video, video, arena, out);
+    return lt_video_describe(&s->collate.processor, &s->collate.video, video, arena, out);
 }
 
-static lt_attr attr_of(const lt_cfg_attr *a)
+// Is it InternVL's plug-in, with records of its own form?
+static bool is_intern(const lt_cfg_dataset *d)
 {
-    return (lt_attr){.formatting = a->formatting,
+    return strcmp(d->dataset_type, "internvl3_5") == 0;
+}
+
+static lt_attr attr_of(const lt_source *s)
+{
+    const lt_cfg_attr *a = &s->section->attr;
+    const bool intern = is_intern(s->section);
+    return (lt_attr){.formatting = intern ? "internvl" : a->formatting,
                      .messages = a->messages,
                      .role_tag = a->role_tag,
                      .content_tag = a->content_tag,
@@ -55,7 +52,8 @@ static lt_attr attr_of(const lt_cfg_attr *a)
                      .observation_tag = a->observation_tag,
                      .function_tag = a->function_tag,
                      .system_tag = a->system_tag,
-                     .images = a->images,
+                     .images = a->images || !intern ? a->images : "image",
+                     .image_tag = s->cfg->lathe.image_tag,
                      .videos = a->videos,
                      .system = a->system,
                      .tools = a->tools,
@@ -63,45 +61,6 @@ static lt_attr attr_of(const lt_cfg_attr *a)
                      .query = a->query,
                      .response = a->response,
                      .history = a->history};
-}
-
-static lt_status open_processor(lt_source *s, const char *dir, const lt_model *model)
-{
-    const lt_vision_config *v = &model->config.vision;
-    if (v->intern.class_token) { // its files say nothing of patches
-        s->processor = lt_image_processor_default();
-        s->processor.patch = v->patch;
-        s->processor.merge = v->merge;
-        s->processor.temporal = v->temporal_patch;
-        return LT_OK;
-    }
-    const lt_status st = lt_image_processor_open(dir, &s->processor);
-    if (st == LT_ERR_NOT_FOUND) {
-        lt_error_clear();
-        s->processor = lt_image_processor_default();
-        s->processor.patch = v->patch;
-        s->processor.merge = v->merge;
-        s->processor.temporal = v->temporal_patch;
-        LT_NOTE(
-            s->log, "data",
-            "%s has no preprocessor_config.json: pictures are sized by Qwen3-VL's published limits",
-            dir);
-    } else {
-        LT_TRY(st);
-    }
-    s->processor.resampler = s->section->preprocess_parameters.use_fast_tokenizer
-                                 ? LT_RESAMPLE_TORCHVISION
-                                 : LT_RESAMPLE_PILLOW;
-    if (s->processor.patch != v->patch || s->processor.merge != v->merge ||
-        s->processor.temporal != v->temporal_patch) {
-        return LT_FAIL(LT_ERR_CONFIG,
-                       "%s: the picture processor has patch %lld, merge %lld, temporal %lld, but "
-                       "the model has %lld, %lld, %lld",
-                       dir, (long long)s->processor.patch, (long long)s->processor.merge,
-                       (long long)s->processor.temporal, (long long)v->patch, (long long)v->merge,
-                       (long long)v->temporal_patch);
-    }
-    return LT_OK;
 }
 
 // Does the checkpoint's own chat template know thoughts? *known is false when it has none.
@@ -144,27 +103,18 @@ static lt_status compare_templates(lt_source *s, const char *dir)
     return LT_OK;
 }
 
-static void set_collate(lt_source *s, const lt_model *model)
+// Limits of video frames.
+static void set_videos(lt_source *s)
 {
     const lt_cfg_preprocess *p = &s->section->preprocess_parameters;
-    lt_collate_opts *c = &s->collate;
-    *c = lt_collate_opts_default();
-    c->mrope = !model->config.vision.intern.class_token;
-    c->vision = (lt_vision_ids){model->config.image_token, model->config.video_token,
-                                model->config.vision_start};
-    c->vocab_size = model->vocab;
-    c->table_side = model->config.vision.grid;
-    c->budget.max_pixels = p->image_max_pixels;
-    c->budget.min_pixels = p->image_min_pixels;
-    c->budget.filter = s->chat->nearest_budget ? LT_IMAGE_NEAREST : LT_IMAGE_BICUBIC;
-    c->video.budget.max_pixels = p->video_max_pixels;
-    c->video.budget.min_pixels = p->video_min_pixels;
+    lt_video_opts *v = &s->collate.video;
+    v->budget.max_pixels = p->video_max_pixels;
+    v->budget.min_pixels = p->video_min_pixels;
     if (s->cfg->lathe.habits == LT_HABITS_FACTORY)
-        c->video.budget.filter = LT_IMAGE_BICUBIC;
-    c->video.fps = p->video_fps;
-    c->video.max_frames = p->video_maxlen;
-    c->video.reference_times = s->cfg->lathe.video_times == LT_CFG_TIMES_REFERENCE;
-    c->pixel_dtype = LT_F32;
+        v->budget.filter = LT_IMAGE_BICUBIC;
+    v->fps = p->video_fps;
+    v->max_frames = p->video_maxlen;
+    v->reference_times = s->cfg->lathe.video_times == LT_CFG_TIMES_REFERENCE;
 }
 
 static lt_encode_opts encode_opts(lt_source *s, const lt_model *model)
@@ -212,25 +162,21 @@ static void warn_of_settings(const lt_source *s)
                 "%s as a token",
                 s->chat->stop);
     }
+    const int64_t pad = s->cfg->data.dataloader_param.collate_param.pad_id;
+    if (pad != LT_CFG_NONE && pad < lt_tokenizer_size(s->tokenizer) &&
+        !lt_tokenizer_is_special(s->tokenizer, (int32_t)pad)) {
+        LT_WARN(s->log, "data",
+                "collate_param.pad_id %lld is an ordinary token, \"%s\": the reference masks it "
+                "out wherever it stands; lathe has no padding, and masks nothing",
+                (long long)pad, lt_tokenizer_name(s->tokenizer, (int32_t)pad));
+    }
 }
 
 // Tokens that the template writes and the model looks for must be the same ones.
-static lt_status check_ids(const lt_source *s, const lt_model *model)
+static lt_status check_ids(lt_source *s, const lt_model *model)
 {
     const lt_template_ids *ids = lt_encoder_ids(lt_dataset_encoder(s->dataset));
-    const struct {
-        const char *name;
-        int32_t ours, models;
-    } pairs[] = {{s->chat->image_pad, ids->vision.image_pad, model->config.image_token},
-                 {s->chat->video_pad, ids->vision.video_pad, model->config.video_token}};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        if (pairs[i].ours >= 0 && pairs[i].models >= 0 && pairs[i].ours != pairs[i].models) {
-            return LT_FAIL(LT_ERR_CONFIG,
-                           "token %s has id %d in the tokenizer, but the model's config.json says "
-                           "%d: they are not of one model",
-                           pairs[i].name, pairs[i].ours, pairs[i].models);
-        }
-    }
+    LT_TRY(lt_pictures_ids(model, s->chat, ids, &s->collate));
     if (lt_tokenizer_size(s->tokenizer) > model->vocab) {
         return LT_FAIL(
             LT_ERR_CONFIG,
@@ -278,7 +224,7 @@ static lt_status open_dataset(lt_source *s, const lt_source_opts *opts, const lt
     o.files = s->files;
     o.n_files = s->n_files;
     o.max_samples = most == LT_CFG_NONE ? 0 : most;
-    o.attr = attr_of(&s->section->attr);
+    o.attr = attr_of(s);
     o.encode = encode_opts(s, model);
     o.packing = lt_config_packs(b);
     o.pretrain = b->stage == LT_CFG_PRETRAIN;
@@ -308,9 +254,8 @@ static lt_status open_parts(lt_source *s, const lt_source_opts *opts, const lt_m
     s->chat = lt_template_as(s->chat, (lt_habits)s->cfg->lathe.habits);
     warn_of_settings(s);
     LT_TRY(compare_templates(s, dir));
-    set_collate(s, model);
-    LT_TRY(open_processor(s, dir, model));
-    s->collate.processor = s->processor;
+    LT_TRY(lt_pictures_open(model, s->chat, dir, s->section, s->log, &s->collate));
+    set_videos(s);
     LT_TRY(lt_video_limits_open(dir, &s->collate.video));
     LT_TRY(open_dataset(s, opts, model, pool));
     return check_ids(s, model);
@@ -411,11 +356,7 @@ lt_status lt_source_print(const lt_source *s, lt_buf *out)
         LT_TRY(lt_buf_printf(out, "in %lld packed rows ", (long long)lt_dataset_rows(s->dataset)));
     LT_TRY(lt_buf_text(out, "("));
     LT_TRY(print_files(s, out));
-    return lt_buf_printf(out,
-                         "), template %s, cutoff_len %lld; pictures: budget %lld to %lld pixels, "
-                         "processor %lld to %lld",
-                         s->chat->name, (long long)b->cutoff_len,
-                         (long long)s->collate.budget.min_pixels,
-                         (long long)s->collate.budget.max_pixels,
-                         (long long)s->processor.min_pixels, (long long)s->processor.max_pixels);
+    LT_TRY(lt_buf_printf(out, "), template %s, cutoff_len %lld; pictures: ", s->chat->name,
+                         (long long)b->cutoff_len));
+    return lt_pictures_print(&s->collate, out);
 }

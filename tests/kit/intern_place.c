@@ -70,7 +70,7 @@ const char *lt_intern_place(void *state, lt_intern_spelling names, bool tied, bo
     const bool remote = names == LT_INTERN_REMOTE;
     lt_place_write(state, folder, "config.json",
                    "{\"model_type\": \"%s\", \"%s\": %s, \"vision_config\": %s, "
-                   "\"tie_word_embeddings\": %s, \"%s\": 300}\n",
+                   "\"tie_word_embeddings\": %s, \"%s\": 312}\n",
                    remote ? "internvl_chat" : "internvl", remote ? "llm_config" : "text_config",
                    experts ? sparse_text_part : text_part, vision_part, tied ? "true" : "false",
                    remote ? "img_context_token_id" : "image_token_id");
@@ -91,5 +91,33 @@ const char *lt_intern_place(void *state, lt_intern_spelling names, bool tied, bo
         "\"images\": []}";
     lt_place_write(state, dir, "data.json", "[%s, %s, %s, %s]\n", record, record, record, record);
     lt_place_edit(state, dir, "train.yaml", "model_id: qwen3_vl,", "model_id: internvl3_5,");
+    return dir;
+}
+
+const char *lt_intern_pictures(void *state, lt_intern_spelling names, bool experts)
+{
+    const char *dir = lt_intern_place(state, names, false, experts);
+    lt_place_write(state, dir, "data.jsonl",
+                   "{\"image\": \"p0.png\", \"conversations\": [{\"from\": \"human\", \"value\": "
+                   "\"<image>\\nWhat is it?\"}, {\"from\": \"gpt\", \"value\": \"Red.\"}]}\n"
+                   "{\"image\": [\"p1.png\", \"p2.png\"], \"conversations\": [{\"from\": "
+                   "\"system\", \"value\": \"Look.\"}, {\"from\": \"human\", \"value\": "
+                   "\"<image> or <image>?\"}, {\"from\": \"gpt\", \"value\": \"The first.\"}]}\n"
+                   "{\"image\": \"p3.png\", \"conversations\": [{\"from\": \"human\", \"value\": "
+                   "\"And this?\"}, {\"from\": \"gpt\", \"value\": \" Blue \"}, {\"from\": "
+                   "\"human\", \"value\": \"Sure?\"}, {\"from\": \"gpt\", \"value\": \"Yes.\"}]}\n"
+                   "{\"image\": \"p1.png\", \"conversations\": [{\"from\": \"human\", \"value\": "
+                   "\"<image>\"}, {\"from\": \"gpt\", \"value\": \"\"}]}\n");
+    const char *text = lt_place_read(state, dir, "train.yaml"),
+               *from = strstr(text, "    dataset_type"), *to = strstr(text, "  dataloader_param");
+    assert_true(from && to && from < to);
+    lt_place_write(state, dir, "train.yaml",
+                   "%.*s    dataset_type: internvl3_5\n"
+                   "    dynamic_image_size: true\n    use_thumbnail: true\n"
+                   "    max_dynamic_patch: 4\n"
+                   "    preprocess_parameters: {model_name_or_path: model}\n"
+                   "    basic_parameters: {cutoff_len: 256, data_path: data.jsonl, data_folder: "
+                   "pictures}\n%s",
+                   (int)(from - text), text, to);
     return dir;
 }

@@ -86,11 +86,23 @@ void lt_place_png(void *state, const char *path, int width, int height, int seed
 static const char *const merges[][2] = {{"t", "h"},   {"th", "e"}, {"i", "n"},
                                         {"Ġ", "the"}, {"o", "r"},  {"a", "n"}};
 enum { N_MERGES = sizeof merges / sizeof *merges, FIRST_ADDED = 296 };
-static const char *const added[] = {
-    "<|endoftext|>", "<|im_start|>",  "<|im_end|>",       "<|object_ref_start|>",
-    "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>",
-    "<tool_call>",   "</tool_call>",  "<tool_response>",  "</tool_response>",
-    "<think>",       "</think>"};
+static const char *const added[] = {"<|endoftext|>",
+                                    "<|im_start|>",
+                                    "<|im_end|>",
+                                    "<|object_ref_start|>",
+                                    "<|image_pad|>",
+                                    "<|video_pad|>",
+                                    "<|vision_start|>",
+                                    "<|vision_end|>",
+                                    "<tool_call>",
+                                    "</tool_call>",
+                                    "<tool_response>",
+                                    "</tool_response>",
+                                    "<think>",
+                                    "</think>",
+                                    "<img>",
+                                    "</img>",
+                                    "<IMG_CONTEXT>"};
 // As the golden models have them.
 enum { IMAGE_PAD = 300, VIDEO_PAD = 301, VISION_START = 302 };
 

@@ -13,10 +13,9 @@ typedef struct formatting {
     lt_status (*convert)(const lt_converter *c);
 } formatting;
 static const formatting formattings[] = {
-    {"sharegpt", lt_convert_sharegpt},
-    {"alpaca", lt_convert_alpaca},
-    {"openai", lt_convert_openai},
-    {"multimodal_tool", lt_convert_multimodal_tool},
+    {"sharegpt", lt_convert_sharegpt}, {"alpaca", lt_convert_alpaca},
+    {"openai", lt_convert_openai},     {"multimodal_tool", lt_convert_multimodal_tool},
+    {"internvl", lt_convert_internvl},
 };
 enum { N_FORMATTINGS = sizeof formattings / sizeof formattings[0] };
 
@@ -212,9 +211,8 @@ lt_status lt_read_message(const lt_converter *c, const json_t *list, size_t i, l
     if (content)
         c->out->seen |= LT_SEEN_CONTENT;
     *out = (lt_message){.role = json_string_value(role), .json = turn};
-    LT_TRY(lt_keep_text(c, content, &out->text));
-    if (!exact)
-        out->text = lt_strip(out->text);
+    LT_TRY(lt_keep_text(c, content, &out->whole));
+    out->text = exact ? out->whole : lt_strip(out->whole);
     return LT_OK;
 }
 

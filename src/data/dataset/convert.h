@@ -9,7 +9,8 @@
 
 /** How columns are named: data.dataset_param.attr. NULL: there is no such column. */
 typedef struct lt_attr {
-    const char *formatting; /* "sharegpt", "alpaca", "openai", "multimodal_tool" */
+    /* "sharegpt", "alpaca", "openai", "multimodal_tool"; "internvl": of its own data sets */
+    const char *formatting;
     const char *messages, *role_tag, *content_tag;
     /* values of the role key */
     const char *user_tag, *assistant_tag, *observation_tag, *function_tag, *system_tag;
@@ -17,6 +18,7 @@ typedef struct lt_attr {
     const char *prompt, *query, *response, *history; /* alpaca */
     lt_habits habits; /* LLaMA-Factory's keep blanks around texts, and want a text in every turn */
     bool no_answers;  /* pretraining: alpaca's records need no answer */
+    const char *image_tag; /* internvl: put in front where it is missing; NULL: <image> */
 } lt_attr;
 /**
  * sharegpt; conversations, from, value; human, gpt, observation, function_call, system; the rest
@@ -49,6 +51,7 @@ typedef struct lt_conversation {
     lt_turn *turns;
     int64_t n_turns;
     lt_span system;
+    bool has_system;                 /* internvl: the record has a system entry, be it empty */
     lt_span tools[LT_N_TOOLS_FORMS]; /* schemas joined by newlines, in each form */
     const char **images;
     lt_video_ref *videos;

@@ -40,6 +40,7 @@ LT_NODISCARD lt_status lt_convert_sharegpt(const lt_converter *c);
 LT_NODISCARD lt_status lt_convert_alpaca(const lt_converter *c);
 LT_NODISCARD lt_status lt_convert_openai(const lt_converter *c);
 LT_NODISCARD lt_status lt_convert_multimodal_tool(const lt_converter *c);
+LT_NODISCARD lt_status lt_convert_internvl(const lt_converter *c);
 
 /**
  * A list of tool schemas, or one text, into out->tools in each form.
@@ -48,10 +49,11 @@ LT_NODISCARD lt_status lt_convert_multimodal_tool(const lt_converter *c);
  */
 LT_NODISCARD lt_status lt_read_tools(const lt_converter *c, const char *column);
 
-/** Role and stripped content of a turn. errors: LT_ERR_DATA. *role is NULL for null. */
+/** Role and content of a turn. errors: LT_ERR_DATA. *role is NULL for null. */
 typedef struct lt_message {
     const char *role;
-    lt_span text;
+    lt_span text;  /* stripped */
+    lt_span whole; /* as it stands */
     const json_t *json;
 } lt_message;
 LT_NODISCARD lt_status lt_read_message(const lt_converter *c, const json_t *list, size_t i,

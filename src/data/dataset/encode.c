@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoding: render all pairs, cut them pair by pair, lay ids, labels and media out.
-#include "data/dataset/encode.h"
 #include "base/file.h"
 #include "data/dataset/calls.h"
+#include "data/dataset/encode_parts.h"
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,11 +33,32 @@ lt_encode_opts lt_encode_opts_default(void)
     return (lt_encode_opts){.render = lt_renderer_opts_default(), .cutoff_len = 1024};
 }
 
+// InternVL's own code knows no such settings.
+static lt_status check_segments(const lt_encode_opts *o)
+{
+    const struct {
+        const char *key;
+        bool set;
+    } keys[] = {{"train_on_prompt", o->train_on_prompt},
+                {"mask_history", o->mask_history},
+                {"split_special_tokens", o->render.split_special_tokens}};
+    for (size_t i = 0; o->render.chat->segments && i < sizeof keys / sizeof keys[0]; i++) {
+        if (keys[i].set) {
+            return LT_FAIL(LT_ERR_CONFIG,
+                           "%s: true does not go with the template %s, which trains every answer, "
+                           "and nothing but answers",
+                           keys[i].key, o->render.chat->name);
+        }
+    }
+    return LT_OK;
+}
+
 lt_status lt_encoder_create(const lt_encode_opts *opts, lt_encoder **out)
 {
     if (opts->cutoff_len < 1)
         return LT_FAIL(LT_ERR_CONFIG, "cutoff_len is %lld; at least 1 is needed",
                        (long long)opts->cutoff_len);
+    LT_TRY(check_segments(opts));
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_encoder), "the encoder"));
     lt_encoder *e = memory;
@@ -113,10 +134,9 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-static lt_status check_tags(const lt_conversation *c, const char *tag, const char *kind, int64_t n,
+static lt_status check_tags(int64_t tags, const char *tag, const char *kind, int64_t n,
                             const char *unread)
 {
-    const int64_t tags = count_tags(c, tag);
     if (tags == n)
         return LT_OK;
     return LT_FAIL(LT_ERR_DATA,
@@ -126,6 +146,24 @@ static lt_status check_tags(const lt_conversation *c, const char *tag, const cha
                    n == 1 ? "s" : "", kind,
                    unread ? "; attr.images is not set, so it doesn't read the column " : "",
                    unread ? unread : "");
+}
+
+// What InternVL's templates take: pictures, as many tags as there are or, in segments, more.
+static lt_status check_intern(const lt_encoder *e, const lt_conversation *c)
+{
+    const lt_renderer_opts *o = &e->opts.render;
+    int64_t asked = 0; // tags of what the user says: the only ones that segments replace
+    if (c->n_videos > 0) {
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "it has %lld video%s; the template %s takes pictures alone so far",
+                       (long long)c->n_videos, plural(c->n_videos), o->chat->name);
+    }
+    for (int64_t i = 0; i < c->n_turns; i++)
+        if (c->turns[i].role == LT_ROLE_USER)
+            asked += lt_count_tag(c->turns[i].text, o->image_tag);
+    const int64_t tags =
+        o->chat->segments ? lt_min_i64(asked, c->n_images) : count_tags(c, o->image_tag);
+    return check_tags(tags, o->image_tag, "image", c->n_images, c->unread_images);
 }
 
 static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
@@ -147,8 +185,14 @@ static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
         }
         return LT_OK;
     }
-    LT_TRY(check_tags(c, o->image_tag, "image", c->n_images, c->unread_images));
-    return check_tags(c, o->video_tag, "video", c->n_videos, NULL);
+    if (o->chat->no_tools && !lt_span_empty(c->tools[o->chat->tools_form]))
+        return LT_FAIL(LT_ERR_DATA, "it has tools, for which the template %s has no place",
+                       o->chat->name);
+    if (o->chat->pictures != LT_PICTURES_QWEN)
+        return check_intern(e, c);
+    LT_TRY(check_tags(count_tags(c, o->image_tag), o->image_tag, "image", c->n_images,
+                      c->unread_images));
+    return check_tags(count_tags(c, o->video_tag), o->video_tag, "video", c->n_videos, NULL);
 }
 
 // Where a file of a medium lies; *path is what the record says.
@@ -246,7 +290,7 @@ static lt_status count_images(encoding *s)
                            "the record has images, and nobody here reads images");
         LT_TRY(find_image(s->e, s->c, i, s->arena, &m->path));
         m->kind = LT_MEDIA_IMAGE;
-        LT_TRY(o->grid_of(o->grid_ctx, m->path, &m->grid));
+        LT_TRY(o->grid_of(o->grid_ctx, m->path, s->c->n_images, &m->grid));
         LT_TRY(check_grid(s, m));
     }
     return LT_OK;
@@ -406,15 +450,17 @@ static remains what_remains(const encoding *s, int64_t at)
     return r;
 }
 
-static lt_status refuse_cut(const encoding *s, const lt_media *m, int64_t index, int64_t pads)
+lt_status lt_refuse_cut(const lt_encode_opts *o, const lt_media *m, int64_t index, int64_t pads,
+                        int64_t full_len)
 {
-    const bool video = m->kind == LT_MEDIA_VIDEO;
+    const char *lower = m->kind == LT_MEDIA_VIDEO ? "video_maxlen or video_max_pixels"
+                        : o->render.chat->pictures == LT_PICTURES_QWEN ? "image_max_pixels"
+                                                                       : "max_dynamic_patch";
     return LT_FAIL(LT_ERR_DATA,
                    "cutoff_len %lld cuts through %s %lld (%s, %lld tokens; the record has %lld in "
                    "all): raise cutoff_len, or lower %s",
-                   (long long)s->e->opts.cutoff_len, video ? "video" : "image",
-                   (long long)index + 1, m->path, (long long)pads, (long long)s->ids.n,
-                   video ? "video_maxlen or video_max_pixels" : "image_max_pixels");
+                   (long long)o->cutoff_len, m->kind == LT_MEDIA_VIDEO ? "video" : "image",
+                   (long long)index + 1, m->path, (long long)pads, (long long)full_len, lower);
 }
 
 static lt_status place_media(encoding *s, lt_sample *out, lt_cut *cut)
@@ -438,9 +484,10 @@ static lt_status place_media(encoding *s, lt_sample *out, lt_cut *cut)
         }
         cut->cut_images++;
         if (s->e->opts.refuse_cut_images)
-            return refuse_cut(s, m, p->index, r.pads);
+            return lt_refuse_cut(&s->e->opts, m, p->index, r.pads, s->ids.n);
     }
     out->media = media;
+    out->n_images = s->c->n_images;
     return LT_OK;
 }
 
@@ -450,6 +497,11 @@ static lt_status encode(encoding *s, lt_sample *out, lt_cut *cut)
     LT_TRY(check_counts(s->e, s->c));
     LT_TRY(count_images(s));
     LT_TRY(count_videos(s));
+    if (s->e->opts.render.chat->segments && !s->e->opts.text_alone) {
+        LT_TRY(check_literals(s->e, s->c));
+        return lt_encode_segments(&s->e->opts, lt_encoder_ids(s->e), s->c, s->images, s->arena, out,
+                                  cut);
+    }
     LT_TRY(s->e->opts.text_alone ? render_text(s) : render(s));
     LT_TRY(lay_out(s, out));
     return place_media(s, out, cut);

@@ -7,11 +7,11 @@
 #include "data/dataset/records.h"
 
 /**
- * The grid that the picture at `path` will have.
+ * The grid that the picture at `path` will have; its record has n_images of them.
  * errors   what the picture's reader says; the message names the path
  * threads  any number at once
  */
-typedef lt_status (*lt_grid_fn)(void *ctx, const char *path, lt_grid *out);
+typedef lt_status (*lt_grid_fn)(void *ctx, const char *path, int64_t n_images, lt_grid *out);
 /**
  * The medium that a video will be: frames, times, grid. *out is the arena's.
  * errors   what its readers say, with the path
@@ -39,7 +39,7 @@ typedef struct lt_encoder lt_encoder;
 /**
  * keeps    what opts point to
  * errors   LT_ERR_CONFIG: cutoff_len below 1, a token that the template needs and the tokenizer
- *          lacks
+ *          lacks, train_on_prompt, mask_history or split_special_tokens with a template of segments
  * threads  const once made
  */
 LT_NODISCARD lt_status lt_encoder_create(const lt_encode_opts *opts, lt_encoder **out);

@@ -46,6 +46,17 @@ static bool sound(const plan *p)
     return p->h > 0 && p->w > 0 && lt_mul_i64(p->h, p->w, &n) && n <= LT_IMAGE_MAX_PIXELS;
 }
 
+/** The least side and the largest aspect of Qwen's plug-ins. */
+static void add_qwen_rules(plan *p)
+{
+    if (sound(p) && lt_min_i64(p->h, p->w) < MIN_SIDE)
+        add(p, lt_max_i64(p->h, MIN_SIDE), lt_max_i64(p->w, MIN_SIDE), true);
+    if (sound(p) && (double)p->w / (double)p->h > MAX_ASPECT)
+        add(p, p->h, p->h * TO_ASPECT, true);
+    if (sound(p) && (double)p->h / (double)p->w > MAX_ASPECT)
+        add(p, p->w * TO_ASPECT, p->w, true);
+}
+
 static lt_status make_plan(const lt_image_budget *b, int64_t h, int64_t w, plan *p)
 {
     *p = (plan){.h = h, .w = w};
@@ -56,12 +67,8 @@ static lt_status make_plan(const lt_image_budget *b, int64_t h, int64_t w, plan 
         add_scaled(p, b->max_pixels);
     if (sound(p) && p->h * p->w < b->min_pixels)
         add_scaled(p, b->min_pixels);
-    if (sound(p) && lt_min_i64(p->h, p->w) < MIN_SIDE)
-        add(p, lt_max_i64(p->h, MIN_SIDE), lt_max_i64(p->w, MIN_SIDE), true);
-    if (sound(p) && (double)p->w / (double)p->h > MAX_ASPECT)
-        add(p, p->h, p->h * TO_ASPECT, true);
-    if (sound(p) && (double)p->h / (double)p->w > MAX_ASPECT)
-        add(p, p->w * TO_ASPECT, p->w, true);
+    if (!b->plain)
+        add_qwen_rules(p);
     if (!sound(p)) {
         return LT_FAIL(LT_ERR_DATA,
                        "a picture of %lld x %lld pixels comes to %lld x %lld under "
@@ -78,6 +85,11 @@ lt_image_budget lt_image_budget_default(void)
     return (lt_image_budget){.max_pixels = INT64_C(768) * 768,
                              .min_pixels = INT64_C(32) * 32,
                              .filter = LT_IMAGE_BICUBIC};
+}
+
+lt_image_budget lt_image_budget_none(void)
+{
+    return (lt_image_budget){.max_pixels = INT64_MAX, .filter = LT_IMAGE_BICUBIC, .plain = true};
 }
 
 lt_status lt_image_budget_size(const lt_image_budget *budget, int64_t h, int64_t w, int64_t *out_h,

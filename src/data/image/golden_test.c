@@ -116,9 +116,9 @@ static void every_picture_gives_the_reference_bytes_in_both_plug_ins(void **stat
         check_decoded(row, bytes, len, name);
         assert_ok(lt_image_probe(path, &info));
         check_plugin(*state, json_object_get(row, "qwen3_vl"), path, &info,
-                     (lt_image_budget){262144, 1024, LT_IMAGE_BICUBIC}, &qwen3);
+                     (lt_image_budget){262144, 1024, LT_IMAGE_BICUBIC, false}, &qwen3);
         check_plugin(*state, json_object_get(row, "qwen2_vl"), path, &info,
-                     (lt_image_budget){262144, 1024, LT_IMAGE_NEAREST}, &qwen2);
+                     (lt_image_budget){262144, 1024, LT_IMAGE_NEAREST, false}, &qwen2);
         n++;
         json_decref(row);
     }

@@ -72,13 +72,17 @@ typedef enum lt_image_filter { LT_IMAGE_BICUBIC, LT_IMAGE_NEAREST } lt_image_fil
 typedef struct lt_image_budget {
     int64_t max_pixels, min_pixels;
     lt_image_filter filter; // LT_IMAGE_NEAREST for the qwen2_vl plug-in
+    bool plain; // no least side and no limit of the aspect: LLaMA-Factory's intern_vl plug-in
 } lt_image_budget;
 /** 589824 (768*768), 1024 (32*32), bicubic. */
 lt_image_budget lt_image_budget_default(void);
 
+/** No budget: pictures stay as they are. */
+lt_image_budget lt_image_budget_none(void);
+
 /**
- * Size after the budget: shrink above max_pixels, enlarge below min_pixels, sides at least 28,
- * aspect at most 200.
+ * Size after the budget: shrink above max_pixels, enlarge below min_pixels; unless plain, sides at
+ * least 28 and aspect at most 200.
  * source   spec data-pipeline 7.3 (MindSpeed-MM's regularisation), in double, truncating
  * errors   LT_ERR_DATA when a side becomes 0 (1 x 300000)
  */

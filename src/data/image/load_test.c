@@ -7,7 +7,7 @@
 #include "data/image/native.h"
 #include "tests/kit/lt_test.h"
 
-static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC};
+static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC, false};
 
 /** A golden picture's bytes; skips the test where there is none. */
 static uint8_t *golden(void *state, const char *name, size_t *len)

@@ -6,7 +6,7 @@
 #include "data/image/image.h"
 #include "tests/kit/lt_test.h"
 
-static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC};
+static const lt_image_budget budget = {262144, 1024, LT_IMAGE_BICUBIC, false};
 
 typedef struct size_case {
     int64_t w, h;   // as stored
@@ -65,7 +65,7 @@ static void the_budget_follows_its_five_steps(void **state)
     assert_fails(lt_image_budget_size(&budget, 300000, 1, &h, &w), LT_ERR_DATA,
                  "comes to 0 x 280433");
     assert_fails(lt_image_budget_size(&budget, 0, 5, &h, &w), LT_ERR_DATA, "5 x 0");
-    const lt_image_budget none = {INT64_MAX, 0, LT_IMAGE_BICUBIC};
+    const lt_image_budget none = {INT64_MAX, 0, LT_IMAGE_BICUBIC, false};
     assert_ok(lt_image_budget_size(&none, 3000, 4000, &h, &w));
     assert_int_equal(h, 3000);
     assert_fails(lt_image_budget_size(&none, 1, 170000000, &h, &w), LT_ERR_DATA,

@@ -58,6 +58,13 @@ typedef enum lt_media_plugin {
     LT_PLUGIN_QWEN  /* <image> becomes start token, pads, end token; as many tags as images */
 } lt_media_plugin;
 
+/** How pictures become patches. */
+typedef enum lt_picture_form {
+    LT_PICTURES_QWEN,       /* one grid of its own size */
+    LT_PICTURES_INTERN,     /* InternVL's tiles, as its own code makes them */
+    LT_PICTURES_INTERN_PORT /* the same as transformers' port makes them */
+} lt_picture_form;
+
 /** One row of the table. A slot's text holds {{content}} once. */
 typedef struct lt_template {
     const char *name;
@@ -73,7 +80,10 @@ typedef struct lt_template {
     const char *thought[2]; /* its markers, with the newlines that belong to them */
     const char *empty_thought;
     lt_media_plugin media;
-    bool video_stamps;   /* a video is a piece for each slice, each with its time in front */
+    lt_picture_form pictures;
+    bool segments;     /* every turn is tokenised by itself, in any order: see template/intern.h */
+    bool no_tools;     /* tools of a record are refused, not ignored */
+    bool video_stamps; /* a video is a piece for each slice, each with its time in front */
     bool nearest_budget; /* pictures are brought within the budget by the nearest pixel */
     const char *stop;    /* the token that ends an answer */
     const char *pad;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of templates. A new one is a row.
-#include "data/template/template.h"
+#include "data/template/intern.h"
 #include <string.h>
 
 static const char chatml_system[] = "<|im_start|>system\n{{content}}<|im_end|>\n";
@@ -26,6 +26,9 @@ static const char tool_turn[] = "<|im_start|>tool\n{{content}}<|im_end|>\n<|im_s
 #define QWEN_VISION                                                                                \
     .media = LT_PLUGIN_QWEN, .vision_start = "<|vision_start|>", .vision_end = "<|vision_end|>",   \
     .image_pad = "<|image_pad|>", .video_pad = "<|video_pad|>"
+#define INTERN_VISION                                                                              \
+    .default_system = lt_intern_system, .no_tools = true, .media = LT_PLUGIN_QWEN,                 \
+    .vision_start = "<img>", .vision_end = "</img>", .image_pad = "<IMG_CONTEXT>"
 #define QWEN3_VISION QWEN_VISION, .video_stamps = true
 #define QWEN_THOUGHT                                                                               \
     .reasoning = true, .thought = {"<think>", "</think>"},                                         \
@@ -98,6 +101,12 @@ static const lt_template templates[] = {
      QWEN_VISION,
      .default_system = "You are a helpful assistant.",
      TOOLS_BEHIND(qwen_json_tools, LT_TOOLS_OUTER)},
+    {.name = "internvl2_5",
+     QWEN(tool_response),
+     INTERN_VISION,
+     .pictures = LT_PICTURES_INTERN,
+     .segments = true},
+    {.name = "intern_vl", QWEN(tool_response), INTERN_VISION, .pictures = LT_PICTURES_INTERN_PORT},
 };
 enum { N_TEMPLATES = sizeof templates / sizeof templates[0] };
 

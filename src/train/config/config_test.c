@@ -471,8 +471,6 @@ static void features_that_do_not_exist_are_refused_by_name(void **state)
         {"parallel.ulysses_parallel_size=2", "parallel.ulysses_parallel_size: 2 asks for Ulysses"},
         {"parallel.ring_attention_size=2", "ring attention"},
         {"parallel.expert_parallel_size=2", "expert parallelism"},
-        {"data.dataset_param.basic_parameters.template=intern_vl",
-         "the template intern_vl does not exist in lathe yet"},
         {"data.dataset_param.basic_parameters.template=qwen3_vll",
          "\"qwen3_vll\" is not a template that lathe knows"},
         {"data.dataset_param.attr.audios=audios", "reading audio"},

@@ -62,6 +62,46 @@ static lt_status file_order(lt_config *cfg, lt_cfg_dataloader *d)
     return LT_OK;
 }
 
+// Words of InternVL's own data files, and what its plug-in takes for granted.
+static lt_status intern_section(lt_config *cfg, lt_cfg_dataset *d, const char *section)
+{
+    lt_cfg_basic *b = &d->basic_parameters;
+    char key[LT_KEY_PATH_MAX], other[LT_KEY_PATH_MAX];
+    snprintf(key, sizeof key, "data.%s.basic_parameters.data_path", section);
+    if (b->data_path.n > 0 && b->dataset.n > 0)
+        LT_TRY(ERROR(cfg, key, "is another word for dataset, which is set too: remove one"));
+    if (b->data_path.n > 0)
+        b->dataset = b->data_path;
+    snprintf(key, sizeof key, "data.%s.basic_parameters.data_folder", section);
+    snprintf(other, sizeof other, "data.%s.basic_parameters.dataset_dir", section);
+    if (b->data_folder && lt_config_given(cfg, other))
+        LT_TRY(ERROR(cfg, key, "is another word for dataset_dir, which is set too: remove one"));
+    if (b->data_folder)
+        b->dataset_dir = b->data_folder;
+    snprintf(key, sizeof key, "data.%s.min_dynamic_patch", section);
+    if (d->min_dynamic_patch != LT_CFG_NONE && d->max_dynamic_patch != LT_CFG_NONE &&
+        d->min_dynamic_patch > d->max_dynamic_patch)
+        LT_TRY(ERROR(cfg, key, "%lld is above max_dynamic_patch, which is %lld",
+                     (long long)d->min_dynamic_patch, (long long)d->max_dynamic_patch));
+    if (!d->dataset_type || strcmp(d->dataset_type, "internvl3_5") != 0)
+        return LT_OK;
+    if (!b->template_id)
+        b->template_id = "internvl2_5";
+    snprintf(key, sizeof key, "data.%s.basic_parameters.template", section);
+    if (strcmp(b->template_id, "internvl2_5") != 0)
+        LT_TRY(ERROR(cfg, key, "dataset_type internvl3_5 has the template internvl2_5, not %s",
+                     lt_yaml_excerpt(b->template_id).s));
+    return LT_OK;
+}
+
+static lt_status rule_intern(lt_config *cfg)
+{
+    LT_TRY(intern_section(cfg, &cfg->data.dataset_param, "dataset_param"));
+    return cfg->data.val_dataset_param.given
+               ? intern_section(cfg, &cfg->data.val_dataset_param, "val_dataset_param")
+               : LT_OK;
+}
+
 static lt_status rule_sampler(lt_config *cfg)
 {
     lt_cfg_dataloader *d = &cfg->data.dataloader_param;
@@ -278,9 +318,9 @@ static lt_status rule_standards(lt_config *cfg)
 lt_status lt_config_check_rules(lt_config *cfg)
 {
     static lt_status (*const rules[])(lt_config *) = {
-        rule_pixel_limits, rule_sampler,   rule_collator, rule_stage,      rule_validation,
-        rule_tags,         rule_recompute, rule_rates,    rule_lr_scaling, rule_steps,
-        rule_lora,         rule_profile,   rule_inert,    rule_standards};
+        rule_intern,     rule_pixel_limits, rule_sampler,   rule_collator, rule_stage,
+        rule_validation, rule_tags,         rule_recompute, rule_rates,    rule_lr_scaling,
+        rule_steps,      rule_lora,         rule_profile,   rule_inert,    rule_standards};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         LT_TRY(rules[i](cfg));
     return LT_OK;

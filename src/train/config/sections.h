@@ -143,7 +143,9 @@ typedef struct lt_cfg_preprocess {
 } lt_cfg_preprocess;
 
 typedef struct lt_cfg_basic {
-    lt_texts dataset; /* files; a text is split at its commas, blanks around a name dropped */
+    lt_texts dataset;   /* files; a text is split at its commas, blanks around a name dropped */
+    lt_texts data_path; /* InternVL's word for dataset, into which it goes */
+    const char *data_folder; /* and for dataset_dir */
     const char *dataset_dir, *cache_dir, *template_id /* key: template */, *chat_template,
         *tool_format;
     bool train_on_prompt, mask_history, streaming, overwrite_cache, neat_packing, preprocess_on_fly,
@@ -162,6 +164,9 @@ typedef struct lt_cfg_dataset {
     /* whether the section stands in the file at all (val_dataset_param may be absent) */
     bool given;
     const char *dataset_type;
+    /* internvl3_5: how pictures are cut; LT_CFG_UNSET, LT_CFG_NONE: as the model's config.json */
+    int dynamic_image_size, use_thumbnail, pad2square;
+    int64_t min_dynamic_patch, max_dynamic_patch;
     lt_cfg_basic basic_parameters;
     lt_cfg_preprocess preprocess_parameters;
     lt_cfg_attr attr;
@@ -171,6 +176,7 @@ typedef struct lt_cfg_collate {
     const char *collator_id, *model_name; /* the second is the older spelling of the first */
     bool ignore_pad_token_for_loss; /* labels of padded rows: true -100, false the pad token's id */
     int64_t pad_to_multiple_of;
+    int64_t pad_id; /* InternVL's; LT_CFG_NONE */
 } lt_cfg_collate;
 
 typedef struct lt_cfg_dataloader {
