@@ -13,7 +13,7 @@ enum { MAX_IMAGES = 16, TILE_SIDE = 32, TILE_TOKENS = 256 };
 
 typedef struct runner {
     lt_tokenizer *tokenizer;
-    const char *file; // stands for every picture: it is there, and nobody opens it
+    char file[4096]; // stands for every picture: it is there, and nobody opens it
     long passed, failed;
 } runner;
 
@@ -161,11 +161,12 @@ static lt_status open_tokenizer(const char *path, lt_tokenizer **out)
     json_t *root = json_load_file(path, 0, &error);
     if (!root)
         return LT_FAIL(LT_ERR_FORMAT, "%s: %s", path, error.text);
-    for (size_t i = 0; i < sizeof added / sizeof *added; i++)
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
         json_array_append_new(json_object_get(root, "added_tokens"),
                               json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", FIRST + (int)i,
                                         "content", added[i], "single_word", 0, "lstrip", 0,
                                         "rstrip", 0, "normalized", 0, "special", 1));
+    }
     char *text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
     const lt_status st = text ? lt_tokenizer_parse(text, strlen(text), path, out)
@@ -184,9 +185,8 @@ static lt_status run(runner *r, const char *dir, const char *tokenizer)
     size_t i;
     json_array_foreach(cases, i, c) count(r, run_tiling(c), "tiling", "", (long long)i);
     json_decref(root);
-    (void)snprintf(path, sizeof path, "%s/internvl_encode.jsonl", dir);
-    r->file = path;
-    return lt_file_exists(path) ? run_lines(r, path) : LT_OK;
+    (void)snprintf(r->file, sizeof r->file, "%s/internvl_encode.jsonl", dir);
+    return lt_file_exists(r->file) ? run_lines(r, r->file) : LT_OK;
 }
 
 int main(int argc, char **argv)
