@@ -297,7 +297,7 @@ static void a_full_disk_loses_nothing(void **state)
     assert_tracker(*state, dir, "2");
     lt_vec names = LT_VEC_OF(char *);
     assert_ok(lt_dir_list(lt_test_path(*state, dir, "out"), *state, &names));
-    assert_int_equal(names.n, 4); // iter_0000002, the tracker, metrics.jsonl, loss.svg
+    assert_int_equal(names.n, 5); // iter_0000002, tracker, metrics.jsonl, loss.svg, tensorboard
     lt_vec_deinit(&names);
     const lt_run_result on = lt_run(*state, dir, &(lt_run_opts){0}, args);
     assert_exit(on, 0);

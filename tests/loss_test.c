@@ -180,7 +180,7 @@ static void assert_last_good(void **state, const char *dir, const char *steps)
     lt_vec names = LT_VEC_OF(char *);
     assert_string_equal(lt_place_read(*state, dir, "out/" LT_RUN_TRACKER), steps);
     assert_ok(lt_dir_list(lt_test_path(*state, dir, "out"), *state, &names));
-    assert_int_equal(names.n, 4); // one checkpoint, the tracker, metrics.jsonl, loss.svg
+    assert_int_equal(names.n, 5); // a checkpoint, tracker, metrics.jsonl, loss.svg, tensorboard
     lt_vec_deinit(&names);
     const lt_run_result on = lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=4",
                                       STEADY, NO_WARM_UP, "training.load=out");

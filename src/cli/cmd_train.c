@@ -162,6 +162,6 @@ const lt_command lt_command_train = {
                "standard error.\n"
                "Ctrl-C finishes the step, saves and stops; a second one ends at once. "
                "metrics.jsonl and loss.svg\n"
-               "go to lathe.run_dir, else training.save, else runs/.\n",
+               "and tensorboard/ go to lathe.run_dir, else training.save, else runs/.\n",
     .run = run,
 };

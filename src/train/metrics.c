@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl and the loss curve.
+// metrics.jsonl, the loss curve, and the events that TensorBoard reads.
 #include "train/metrics.h"
 
 #include "base/file.h"
 #include "base/number.h"
 #include "ckpt/publish.h"
 #include "train/curve.h"
+#include "train/events.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct lt_metrics {
     lt_arena *arena;
     char *path, *picture;
     FILE *file;
+    lt_events *events;
     lt_vec points; /* lt_curve_point */
 };
 
@@ -65,10 +68,11 @@ static lt_status open_file(lt_metrics *m, const char *dir, int64_t iteration)
     LT_TRY(lt_path_join(m->arena, dir, "metrics.jsonl", &m->path));
     LT_TRY(lt_path_join(m->arena, dir, "loss.svg", &m->picture));
     LT_TRY(keep_earlier(m, iteration));
+    char *events = NULL;
+    LT_TRY(lt_path_join(m->arena, dir, "tensorboard", &events));
+    LT_TRY(lt_events_open(events, &m->events));
     m->file = fopen(m->path, "a");
-    if (!m->file)
-        return LT_FAIL(LT_ERR_IO, "cannot open %s for writing", m->path);
-    return LT_OK;
+    return m->file ? LT_OK : LT_FAIL(LT_ERR_IO, "cannot open %s for writing", m->path);
 }
 
 lt_status lt_metrics_open(const char *dir, int64_t iteration, lt_metrics **out)
@@ -82,6 +86,8 @@ lt_status lt_metrics_open(const char *dir, int64_t iteration, lt_metrics **out)
         *out = m;
         return LT_OK;
     }
+    if (lt_events_close(m->events) != LT_OK)
+        lt_error_clear();
     lt_vec_deinit(&m->points);
     lt_arena_destroy(m->arena);
     lt_mem_free(m);
@@ -132,6 +138,21 @@ static void put_experts(FILE *f, const lt_step_metrics *s)
     (void)fputs("]]", f);
 }
 
+static lt_status put_event(lt_metrics *m, const lt_step_metrics *s)
+{
+    const lt_event_scalar scalars[] = {
+        {"train/loss", s->loss},
+        {"train/grad_norm", s->grad_norm},
+        {"train/lr", s->lr},
+        {"train/aux_loss", s->use.layers > 0 ? s->aux_loss : (double)NAN},
+        {"speed/step_s", s->step_s},
+        {"speed/data_wait_s", s->wait_s},
+        {"speed/tokens_per_s", s->tokens_per_s},
+        {"speed/mfu", s->mfu}};
+    return lt_events_put(m->events, (double)time(NULL), s->iteration, scalars,
+                         (int64_t)(sizeof scalars / sizeof *scalars));
+}
+
 lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
 {
     (void)fprintf(m->file,
@@ -159,14 +180,17 @@ lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
         put_experts(m->file, s);
     const lt_curve_point p = {(double)s->iteration, s->loss};
     LT_TRY(lt_vec_push(&m->points, &p));
-    return end_line(m);
+    LT_TRY(end_line(m));
+    return put_event(m, s);
 }
 
 lt_status lt_metrics_validation(lt_metrics *m, int64_t iteration, double loss)
 {
     (void)fprintf(m->file, "{\"iteration\": %lld", (long long)iteration);
     put(m->file, "validation_loss", loss);
-    return end_line(m);
+    LT_TRY(end_line(m));
+    const lt_event_scalar scalar = {"validation/loss", loss};
+    return lt_events_put(m->events, (double)time(NULL), iteration, &scalar, 1);
 }
 
 lt_status lt_metrics_close(lt_metrics *m)
@@ -175,6 +199,8 @@ lt_status lt_metrics_close(lt_metrics *m)
         return LT_OK;
     lt_status st =
         fclose(m->file) == 0 ? LT_OK : LT_FAIL(LT_ERR_IO, "%s: cannot finish writing", m->path);
+    const lt_status closed = lt_events_close(m->events);
+    st = st == LT_OK ? closed : st;
     lt_buf svg = {0};
     if (st == LT_OK)
         st = lt_curve_svg(m->points.data, m->points.n, "loss", &svg);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run writes about itself: metrics.jsonl, one object a step, and loss.svg at the end.
+// What a run writes about itself: metrics.jsonl, one object a step; tensorboard/, the same for
+// TensorBoard; and loss.svg at the end.
 #ifndef LT_TRAIN_METRICS_H
 #define LT_TRAIN_METRICS_H
 
