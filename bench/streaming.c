@@ -213,7 +213,11 @@ static lt_status make(bench *b, const shape *s, lt_tensor *t)
 
 static lt_status make_set(bench *b, const bench_case *c, set *s)
 {
-    *s = (set){.args = {.def = c->def, .attr = c->attr, .run = &b->run, .add = c->add ? ~0U : 0}};
+    *s = (set){.args = {.def = c->def,
+                        .attr = c->attr,
+                        .run = &b->run,
+                        .backend = LT_CUDA,
+                        .add = c->add ? ~0U : 0}};
     for (int i = 0; i < c->def->n_in; i++) {
         if (c->in[i].kind == NONE)
             continue;

@@ -247,7 +247,7 @@ static lt_status open_subject(world *w, const attention_case *c, subject *s)
     s->segments.host = memory;
     LT_TRY(w->gpu->copy(w->gpu, w->stream, table.t.data, memory, (size_t)(n + 1) * 4,
                         LT_COPY_HOST_TO_DEVICE));
-    lt_op_args a = {.def = &lt_op_attention, .attr = &s->attr, .add = c->add};
+    lt_op_args a = {.def = &lt_op_attention, .attr = &s->attr, .add = c->add, .backend = LT_CUDA};
     a.in[0] = &s->q[0].t, a.in[1] = &s->k[0].t, a.in[2] = &s->v[0].t, a.in[3] = &s->segments;
     for (int i = 0; i < 3; i++)
         a.din[i] = c->missing & LT_IN(i) ? NULL : &s->q[0].t;

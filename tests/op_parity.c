@@ -133,7 +133,10 @@ static size_t scratch_bytes_of(const op_trial *t, lt_pass pass)
     lt_op_args a = {.def = t->def, .attr = t->attr};
     for (int i = 0; i < t->def->n_in; i++)
         a.in[i] = t->given[i] ? &t->in[i] : NULL;
-    return t->def->scratch(&a, pass);
+    const size_t host = t->def->scratch(&a, pass);
+    a.backend = LT_CUDA;
+    const size_t gpu = t->def->scratch(&a, pass);
+    return host > gpu ? host : gpu;
 }
 
 static lt_status on_host(bench *b, lt_pass pass, call *c)

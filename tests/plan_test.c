@@ -190,6 +190,54 @@ static void a_plan_says_whether_it_fits(void **state)
     assert_text_contains(tight.out, "it does NOT fit into 1.0 MiB");
 }
 
+// The first piece of advice, followed, makes it fit.
+static void advice_makes_it_fit(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){.layers = 4});
+    const lt_run_result whole = lt_lathe(*state, dir, "plan", "train.yaml", "--device", "h200");
+    assert_exit(whole, 0);
+    assert_text_contains(whole.out, "it fits into 139.0 GiB");
+    assert_text_contains(whole.out, "a step of that batch on h200: about ");
+    assert_text_contains(whole.out, "matrix products");
+    char memory[64], policy[96] = "lathe.";
+    (void)snprintf(memory, sizeof memory, "%lld",
+                   (long long)bytes_after(whole.out, "device pool in all: ") - 100000);
+    const lt_run_result tight =
+        lt_lathe(*state, dir, "plan", "train.yaml", "--device", "h200", "--device-memory", memory);
+    assert_exit(tight, 0);
+    const char *first =
+        strstr(tight.out, "changes that make it fit, cheapest first:\n  lathe.policy: ");
+    assert_non_null(first);
+    first = strstr(first, "policy: ") + strlen("policy: ");
+    (void)snprintf(policy, sizeof policy, "lathe.policy=%.*s",
+                   (int)strspn(first, "aefklnpu:,0123456789"), first);
+    policy[strlen(policy) -
+           (policy[strlen(policy) - 1] == ':' || policy[strlen(policy) - 1] == ',')] = 0;
+    const lt_run_result again = lt_lathe(*state, dir, "plan", "train.yaml", "--device", "h200",
+                                         "--device-memory", memory, policy);
+    assert_exit(again, 0);
+    assert_text_contains(again.out, "it fits into ");
+}
+
+static void a_plan_may_be_for_other_devices_and_many_ranks(void **state)
+{
+    const char *dir = lt_place(*state, &(lt_place_opts){0});
+    const lt_run_result many = lt_lathe(*state, dir, "plan", "train.yaml", "--device", "a100",
+                                        "--ranks", "512", "--worst-case", "--svg", "memory.svg");
+    assert_exit(many, 0);
+    assert_text_contains(many.out, "the first of 512 ranks; parameters in 512 pieces");
+    assert_text_contains(many.out, "traffic of a rank: ");
+    const char *svg = lt_place_read(*state, dir, "memory.svg");
+    assert_text_contains(svg, "<svg xmlns=");
+    assert_text_contains(svg, "</svg>");
+    assert_text_contains(svg, "saved values, up to ");
+    assert_null(strstr(svg, "nan"));
+    const lt_run_result bad =
+        lt_lathe(*state, dir, "plan", "train.yaml", "--device", "abacus", "--worst-case");
+    assert_exit(bad, 2);
+    assert_text_contains(bad.err, "\"abacus\" is not known: it must be one of h200, a100, cpu");
+}
+
 static int64_t planned_with(void **state, const char *dir, const char *policy, const char *budget)
 {
     const lt_run_result plan = lt_lathe(*state, dir, "plan", "train.yaml", policy, budget);
@@ -269,6 +317,7 @@ LT_TEST_MAIN(LT_TEST(the_pools_of_the_plan_are_those_of_the_run),
              LT_TEST(a_plan_of_a_resumed_run_is_that_of_its_rest),
              LT_TEST(the_memory_line_is_that_of_a_plan_of_two_steps),
              LT_TEST(the_process_needs_what_the_plan_says), LT_TEST(a_plan_says_whether_it_fits),
+             LT_TEST(advice_makes_it_fit), LT_TEST(a_plan_may_be_for_other_devices_and_many_ranks),
              LT_TEST(the_policy_auto_keeps_what_fits),
              LT_TEST(a_run_that_cannot_fit_does_not_begin),
              LT_TEST(records_that_cutoff_len_shortens_are_counted),

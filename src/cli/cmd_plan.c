@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe plan: memory and program of a run, before it starts and without its weights.
+#include "base/file.h"
 #include "cli/with_config.h"
-#include "comm/local.h"
-#include "train/forecast.h"
+#include "train/plan_text.h"
+#include "train/rate.h"
 #include "train/team.h"
-
-#include <string.h>
+#include "train/trial.h"
 
 extern const lt_command lt_command_plan;
 
 typedef struct options {
     bool program, worst;
     int64_t steps, memory, ranks;
+    const char *device, *svg;
 } options;
 
 static const lt_arg args[] = {
@@ -24,96 +25,62 @@ static const lt_arg args[] = {
     {"--device-memory", 0, LT_ARG_BYTES, offsetof(options, memory), "SIZE",
      "say whether the run fits into so much (64GiB)", 0, 0},
     {"--ranks", 'n', LT_ARG_INT, offsetof(options, ranks), "N",
-     "of the first of N ranks, as lathe train -n N has them", 1, LT_MAX_LOCAL_RANKS},
+     "of the first of N ranks, as lathe train -n N has them; on paper there may be thousands", 1,
+     65536},
+    {"--device", 0, LT_ARG_TEXT, offsetof(options, device), "NAME",
+     "for h200, a100 or cpu, whatever this machine has", 0, 0},
+    {"--svg", 0, LT_ARG_TEXT, offsetof(options, svg), "FILE",
+     "draw the memory of a step over its time", 0, 0},
 };
 
-static lt_status print_state(const lt_forecast *f, lt_buf *out)
-{
-    for (int p = 0; p < LT_N_STATE_PARTS; p++) {
-        if (f->state_part[p] > 0) {
-            LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n",
-                                 lt_state_part_name((lt_state_part)p), (long long)f->state_part[p],
-                                 lt_bytes_text(f->state_part[p]).s));
-        }
-    }
-    return LT_OK;
-}
-
-static lt_status print_step(const lt_engine *e, const lt_forecast *f, lt_buf *out)
-{
-    const lt_action *a = lt_action_at(f->program, f->peak.action);
-    const bool block = a->kind == LT_ACT_FORWARD || a->kind == LT_ACT_BACKWARD;
-    LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", "step pool", (long long)f->step,
-                         lt_bytes_text(f->step).s));
-    if (f->batch > 0)
-        LT_TRY(lt_buf_printf(out, "  %-28s %14lld bytes  %s\n", "batches, two at a time",
-                             (long long)f->batch, lt_bytes_text(f->batch).s));
-    if (f->validation == f->step)
-        LT_TRY(lt_buf_text(out, "    (a validation needs it; what follows is of training)\n"));
-    LT_TRY(lt_buf_printf(out, "    at its peak, %s %s:\n", lt_action_name(a->kind),
-                         block ? e->model->blocks[a->subject].name : ""));
-    for (int k = 0; k < LT_N_BUFFER_KINDS; k++) {
-        if (f->peak.kind[k] > 0) {
-            LT_TRY(lt_buf_printf(out, "    %-26s %14lld bytes  %s\n",
-                                 lt_buffer_kind_name((lt_buffer_kind)k), (long long)f->peak.kind[k],
-                                 lt_bytes_text(f->peak.kind[k]).s));
-        }
-    }
-    LT_TRY(lt_buf_text(out, "    counts of that batch:"));
-    for (int x = 0; x < LT_N_EXTENTS; x++)
-        LT_TRY(lt_buf_printf(out, " %s %lld", lt_extent_name((lt_extent)x),
-                             (long long)f->largest.n[x]));
-    return lt_buf_text(out, "\n");
-}
-
-static lt_status print_verdict(const lt_forecast *f, int64_t memory, lt_buf *out)
-{
-    const int64_t total = f->state + f->step + f->batch;
-    LT_TRY(lt_buf_printf(out, "device pool in all: %lld bytes, %s; batches on the host: about %s\n",
-                         (long long)total, lt_bytes_text(total).s, lt_bytes_text(f->host).s));
-    if (f->host_pool > 0)
-        LT_TRY(lt_buf_printf(out, "pool on the host: %lld bytes, %s\n", (long long)f->host_pool,
-                             lt_bytes_text(f->host_pool).s));
-    if (f->worst_case) {
-        LT_TRY(lt_buf_text(
-            out,
-            "(the worst case that cutoff_len, micro_batch_size and the pixel limits allow)\n"));
-    } else {
-        LT_TRY(lt_buf_printf(out, "(from the data: %lld steps looked at, %lld programs)\n",
-                             (long long)f->n_steps, (long long)f->n_programs));
-    }
-    if (memory <= 0)
-        return LT_OK;
-    if (total <= memory)
-        return lt_buf_printf(out, "it fits into %s\n", lt_bytes_text(memory).s);
-    return lt_buf_printf(out,
-                         "it does NOT fit into %s: recompute more blocks (features.recompute), or "
-                         "shorten cutoff_len\n",
-                         lt_bytes_text(memory).s);
-}
-
-static lt_status report(const lt_engine *e, const lt_forecast *f, const options *o)
+static lt_status write_svg(const char *path, const lt_plan_text *p)
 {
     lt_buf out = {0};
-    lt_status st =
-        lt_buf_printf(&out, "%s: %s parameters, %s trained, compute %s\n",
-                      e->model->config.model_type, lt_count_text(lt_model_total(e->model, false)).s,
-                      lt_count_text(lt_model_total(e->model, true)).s, lt_dtype_name(e->compute));
-    if (st == LT_OK && o->ranks > 1)
-        st = lt_buf_printf(&out, "the first of %lld ranks; parameters in %d pieces\n",
-                           (long long)o->ranks, e->ranks->shard.size);
+    lt_writer *w = NULL;
+    lt_status st = lt_plan_text_svg(p, &out);
     if (st == LT_OK)
-        st = print_state(f, &out);
+        st = lt_writer_create(path, &w);
     if (st == LT_OK)
-        st = print_step(e, f, &out);
+        st = lt_writer_put(w, out.data, (size_t)out.len);
     if (st == LT_OK)
-        st = print_verdict(f, o->memory, &out);
-    if (st == LT_OK && o->program)
-        st = lt_program_print(f->program, &out);
-    if (st == LT_OK)
-        st = lt_cli_print(out.data);
+        st = lt_writer_close(&w);
+    lt_writer_abandon(w);
     lt_buf_deinit(&out);
     return st;
+}
+
+static lt_status report(const lt_plan_text *p, const options *o)
+{
+    lt_buf out = {0};
+    lt_status st = lt_plan_text_print(p, &out);
+    if (st == LT_OK && o->program)
+        st = lt_program_print(p->forecast->program, &out);
+    if (st == LT_OK)
+        st = lt_cli_print(out.data);
+    if (st == LT_OK && o->svg)
+        st = write_svg(o->svg, p);
+    lt_buf_deinit(&out);
+    return st;
+}
+
+// Of the device that was named; else of this machine's, whose products are measured if it is a CPU.
+static lt_status find_rates(const lt_engine *e, lt_rates *out)
+{
+    double rate = 0.0;
+    lt_device *here = NULL;
+    *out = *lt_trial_rates(e);
+    if (e->device->backend != LT_CPU)
+        return LT_OK;
+    LT_TRY(lt_cpu_open(e->pool, &here));
+    const lt_status st = lt_matmul_rate(here, e->compute, &rate);
+    lt_device_close(here);
+    LT_TRY(st);
+    const double faster = rate / out->product[e->compute == LT_BF16];
+    out->product[0] *= faster;
+    out->product[1] *= faster;
+    out->attention[0] *= faster;
+    out->attention[1] *= faster;
+    return LT_OK;
 }
 
 // The data of the run; NULL, with a note, when it cannot be read here.
@@ -163,21 +130,48 @@ static lt_status look_ahead(const lt_config *cfg, const options *o, const lt_log
     return lt_forecast_run(e, f, out);
 }
 
+static lt_status find_device(const options *o, const lt_rates **out)
+{
+    *out = NULL;
+    if (!o->device)
+        return LT_OK;
+    *out = lt_rates_find(o->device);
+    if (*out)
+        return LT_OK;
+    return LT_FAIL(LT_ERR_CONFIG, "--device: \"%s\" is not known: it must be one of %s", o->device,
+                   lt_rates_names());
+}
+
+static int64_t limit_of(const lt_config *cfg, const options *o, const lt_rates *paper)
+{
+    if (o->memory > 0)
+        return o->memory;
+    if (cfg->lathe.memory_budget != LT_CFG_NONE)
+        return cfg->lathe.memory_budget;
+    return paper ? paper->memory_bytes : 0;
+}
+
 static lt_status plan(const lt_config *cfg, void *opts_of_command, const lt_log *log)
 {
-    const options *o = opts_of_command;
+    options *o = opts_of_command;
     lt_engine *e = NULL;
     lt_forecast_opts ahead = {0};
     lt_forecast f = {0};
+    lt_rates rates;
     const lt_ranks first = lt_team_first(cfg);
-    const lt_engine_opts opts = {.training = true, .ranks = o->ranks > 1 ? &first : NULL};
+    lt_engine_opts opts = {.training = true, .ranks = o->ranks > 1 ? &first : NULL};
     lt_status st;
+    LT_TRY_GOTO(st, find_device(o, &opts.paper), done);
     LT_TRY_GOTO(st, lt_engine_open(cfg, &opts, log, &e), done);
+    o->memory = limit_of(cfg, o, opts.paper);
     LT_TRY_GOTO(st, look_ahead(cfg, o, log, e, &ahead, &f), done);
-    if (f.program)
-        st = report(e, &f, o);
-    else
+    if (!f.program) {
         st = lt_cli_print("no step is left to be done\n");
+        goto done;
+    }
+    LT_TRY_GOTO(st, find_rates(e, &rates), done);
+    const lt_plan_text text = {.engine = e, .forecast = &f, .rates = &rates, .memory = o->memory};
+    st = report(&text, o);
 done:
     lt_forecast_deinit(&f);
     lt_source_close(ahead.source);

@@ -77,6 +77,13 @@ LT_NODISCARD lt_status lt_ref_open(lt_device **out);
  */
 LT_NODISCARD lt_status lt_cuda_open(int index, lt_pool *pool, lt_device **out);
 
+/**
+ * A device that is only planned for: it has a name, a column and memory, but none of the functions.
+ * Keeps `name` and `pool`.
+ */
+LT_NODISCARD lt_status lt_paper_open(const char *name, lt_backend backend, int64_t memory_bytes,
+                                     lt_pool *pool, lt_device **out);
+
 enum { LT_MAX_GPUS = 16 };
 /** A GPU, before it is opened. */
 typedef struct lt_gpu {

@@ -20,7 +20,7 @@ static lt_status list_forward(lt_compiled *c)
     return LT_OK;
 }
 
-static int64_t flops_of(const lt_compiled *c, const lt_instr *x)
+int64_t lt_instr_flops(const lt_compiled *c, const lt_instr *x)
 {
     if (!x->def->flops)
         return 0;
@@ -45,10 +45,10 @@ static int64_t flops_of(const lt_compiled *c, const lt_instr *x)
 static void count_flops(lt_compiled *c)
 {
     for (int64_t i = 0; i < c->forward.n; i++)
-        c->forward_flops += flops_of(c, &LT_AT(&c->forward, lt_instr, i));
+        c->forward_flops += lt_instr_flops(c, &LT_AT(&c->forward, lt_instr, i));
     for (int64_t i = 0; i < c->backward.n; i++) {
         const lt_instr *x = &LT_AT(&c->backward, lt_instr, i);
-        *(x->again ? &c->again_flops : &c->backward_flops) += flops_of(c, x);
+        *(x->again ? &c->again_flops : &c->backward_flops) += lt_instr_flops(c, x);
     }
 }
 

@@ -28,6 +28,7 @@ typedef struct lt_helper_ops {
 typedef struct lt_compile_opts {
     lt_builder_opts build;
     lt_policy policy;
+    lt_backend backend;       /* whose kernels will run: what scratch they want */
     bool keep_attention;      /* policy full: outputs of MUST_SAVE ops are kept all the same */
     bool train;               /* false: forward only */
     const bool *out_has_grad; /* [kind->n_out] whether BACKWARD is given that output's gradient */
@@ -93,6 +94,8 @@ typedef struct lt_compiled {
 /** errors   those of building; LT_ERR_UNSUPPORTED for an op without a gradient */
 LT_NODISCARD lt_status lt_compile(const lt_compile_opts *opts, lt_compiled **out);
 void lt_compiled_destroy(lt_compiled *c);
+/** Model FLOPs of one kernel call at capacity. */
+int64_t lt_instr_flops(const lt_compiled *c, const lt_instr *x);
 /** One line per instruction with places and bytes. */
 LT_NODISCARD lt_status lt_compiled_print(const lt_compiled *c, lt_buf *out);
 

@@ -151,12 +151,12 @@ static void place_saved(lt_compiled *c)
     }
 }
 
-static size_t scratch_of(const lt_compiled *c, const lt_instr *x)
+static size_t scratch_of(const lt_compiled *c, const lt_instr *x, lt_backend backend)
 {
     if (!x->def->scratch)
         return 0;
     lt_tensor out[LT_MAX_OUT], din[LT_MAX_IN];
-    lt_op_args a = {.def = x->def, .attr = x->attr, .add = x->add};
+    lt_op_args a = {.def = x->def, .attr = x->attr, .add = x->add, .backend = backend};
     const lt_node *node = lt_node_at(&c->graph, x->node);
     for (int i = 0; i < LT_MAX_IN; i++) {
         if (node->in[i] != LT_NONE)
@@ -175,12 +175,12 @@ static size_t scratch_of(const lt_compiled *c, const lt_instr *x)
     return x->def->scratch(&a, x->pass);
 }
 
-static void finish_instrs(lt_compiled *c, lt_vec *list)
+static void finish_instrs(lt_compiled *c, lt_vec *list, lt_backend backend)
 {
     for (int64_t k = 0; k < list->n; k++) {
         lt_instr *x = &LT_AT(list, lt_instr, k);
         x->attr = lt_node_at(&c->graph, x->node)->attr;
-        x->scratch_bytes = scratch_of(c, x);
+        x->scratch_bytes = scratch_of(c, x, backend);
     }
 }
 
@@ -189,8 +189,8 @@ lt_status lt_lay_out(const lt_compile_opts *opts, lt_compiled *c)
     LT_TRY(lt_slots_grow(c));
     set_views(c);
     LT_TRY(place_given(c));
-    finish_instrs(c, &c->forward);
-    finish_instrs(c, &c->backward);
+    finish_instrs(c, &c->forward, opts->backend);
+    finish_instrs(c, &c->backward, opts->backend);
     place_saved(c);
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, (size_t)c->graph.values.n * 2 * sizeof(int32_t), "lifetimes"));

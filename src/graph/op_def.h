@@ -45,6 +45,7 @@ typedef struct lt_op_args {
     const lt_tensor *dout[LT_MAX_OUT]; /* NULL: nobody gave that output a gradient (all zeros) */
     lt_tensor *din[LT_MAX_IN];         /* NULL: nobody asks */
     uint32_t add;                      /* bit i: add to din[i] instead of overwriting it */
+    lt_backend backend;                /* in `scratch`: the column whose kernel will run */
     const lt_run *run;
 } lt_op_args;
 

@@ -173,11 +173,29 @@ static int64_t flops(const lt_op_args *a)
     return 4 * pairs * a->in[0]->dim[1];
 }
 
+#ifndef LATHE_CUDA
+// What the fused kernels of a GPU want, about: for plans made by a build without them. Per token
+// and head the row's lse and sum; per number of q its gradient's sum in f32 and, where query heads
+// share a key head, keys' and values' gradients of every head. source: spec/cuda-notes.md 2.8
+static size_t scratch_about(const lt_op_args *a, lt_pass pass)
+{
+    const lt_attention_attr *attr = a->attr;
+    const size_t tokens = (size_t)a->in[0]->dim[0], row = (size_t)a->in[0]->dim[1];
+    const size_t table = (size_t)1 << 16, lse = tokens * (size_t)attr->heads * 4;
+    if (a->in[0]->dtype != LT_BF16)
+        return 0;
+    if (pass == LT_FORWARD)
+        return table + lse;
+    return table + 2 * lse + tokens * row * (attr->heads > attr->kv_heads ? 8 : 4);
+}
+#define GPU_SCRATCH(a, pass) scratch_about((a), (pass))
+#else
+#define GPU_SCRATCH(a, pass) lt_attention_scratch_cuda((a), (pass))
+#endif
+
 static size_t scratch(const lt_op_args *a, lt_pass pass)
 {
-    (void)a;
-    (void)pass;
-    return LT_CUDA_SCRATCH(lt_attention_scratch_cuda, a, pass);
+    return a->backend == LT_CUDA ? GPU_SCRATCH(a, pass) : 0;
 }
 
 const lt_op_def lt_op_attention = {

@@ -119,15 +119,34 @@ static lt_status backward_ref(const lt_op_args *a)
     return LT_OK;
 }
 
+#ifndef LATHE_CUDA
+// For plans made by a build without a GPU's kernels: a loss for each row, a chunk of logits.
+static size_t scratch_about(const lt_op_args *a, lt_pass pass)
+{
+    enum { LOSS_ROWS = 1024 };
+    int64_t rows = lt_loss_chunk(a->attr, LT_CUDA);
+    if (pass == LT_FORWARD)
+        rows = lt_min_i64(rows, LOSS_ROWS);
+    rows = lt_min_i64(rows, a->in[0]->dim[0]);
+    return (size_t)(lt_round_up(a->in[0]->dim[0] * (int64_t)sizeof(double), 256) +
+                    rows * a->in[1]->dim[0] * (int64_t)lt_dtype_bytes(a->in[0]->dtype));
+}
+#define GPU_SCRATCH(a, pass) scratch_about((a), (pass))
+#else
+#define GPU_SCRATCH(a, pass) lt_linear_cross_entropy_scratch_cuda((a), (pass))
+#endif
+
 // For the reference a row of logits and one of dh, in double; for the CPU as many rows of logits as
 // a chunk has.
 static size_t scratch(const lt_op_args *a, lt_pass pass)
 {
     const size_t rows = (size_t)(a->in[1]->dim[0] + a->in[0]->dim[1]) * sizeof(double);
     const size_t cpu = lt_linear_cross_entropy_scratch_cpu(a, pass);
-    const size_t gpu = LT_CUDA_SCRATCH(lt_linear_cross_entropy_scratch_cuda, a, pass);
-    const size_t most = rows > cpu ? rows : cpu;
-    return a->in[0]->dim[0] == 0 ? 0 : most > gpu ? most : gpu;
+    if (a->in[0]->dim[0] == 0)
+        return 0;
+    if (a->backend == LT_CUDA)
+        return GPU_SCRATCH(a, pass);
+    return rows > cpu ? rows : cpu;
 }
 
 static int64_t flops(const lt_op_args *a)

@@ -116,9 +116,9 @@ static lt_status update(lt_maker *k, int32_t unit)
 {
     lt_program *p = k->p;
     LT_TRY(lt_make_action(k, LT_ACT_UPDATE, unit, LT_QUEUE_COMPUTE));
-    lt_last_action(k)->bytes = lt_buffer_bytes(k, k->values[unit]) +
-                               lt_buffer_bytes(k, k->grads[unit]) +
-                               lt_buffer_bytes(k, k->moments[unit]);
+    lt_last_action(k)->bytes = 2 * lt_buffer_bytes(k, k->values[unit]) + // read and written
+                               lt_unit_part_bytes(k, unit, LT_STATE_M) + // gradients have the size
+                               2 * lt_buffer_bytes(k, k->moments[unit]);
     LT_TRY(lt_make_access(k, k->values[unit], true));
     LT_TRY(lt_make_access(k, k->grads[unit], false));
     LT_TRY(lt_make_access(k, k->moments[unit], true));
@@ -133,7 +133,9 @@ static lt_status reduce_after(lt_maker *k, int32_t block)
         if (k->writer[u] != block || !lt_unit_trains(k, u))
             continue;
         LT_TRY(lt_make_action(k, LT_ACT_REDUCE, u, LT_QUEUE_REDUCE));
-        lt_last_action(k)->bytes = lt_buffer_bytes(k, k->p->unit_grads[u]);
+        lt_last_action(k)->bytes =
+            lt_unit_elems(k, u, true) *
+            (int64_t)lt_dtype_bytes(lt_state_dtype(k->p->opts.compute, LT_STATE_GRAD));
         LT_TRY(lt_make_access(k, k->p->unit_grads[u], true));
         LT_TRY(lt_make_access(k, k->grads[u], true)); // where it adds up over micro-batches
         if (k->p->update_early) {

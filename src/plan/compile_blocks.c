@@ -88,6 +88,7 @@ static lt_status compile_one(lt_program *p, const block_key *key, lt_compiled **
                   .edge_needs_grad = key->edge_needs,
                   .param_trainable = key->trainable},
         .policy = key->policy,
+        .backend = o->backend,
         .keep_attention = o->keep_attention,
         .train = o->mode == LT_MODE_TRAIN,
         .out_has_grad = key->out_has_grad,

@@ -114,6 +114,16 @@ lt_status lt_make_result(lt_maker *k, int32_t block)
     return copy_out(k, block, 2, &r->table);
 }
 
+int64_t lt_unit_elems(const lt_maker *k, int32_t unit, bool trained)
+{
+    const lt_unit *u = &k->p->opts.units->units[unit];
+    int64_t n = 0;
+    for (int32_t i = 0; i < u->n_params; i++)
+        if (!trained || k->m->params[u->params[i]].trainable)
+            n += k->m->params[u->params[i]].n_elems;
+    return n;
+}
+
 bool lt_unit_trains(const lt_maker *k, int32_t unit)
 {
     const lt_unit *u = &k->p->opts.units->units[unit];
@@ -139,7 +149,8 @@ static lt_status gather(lt_maker *k, int32_t unit)
     k->gathered[unit] = true;
     const bool cut = lt_is_cut(k->p->opts.state->shard);
     LT_TRY(lt_make_action(k, LT_ACT_GATHER, unit, LT_QUEUE_GATHER));
-    lt_last_action(k)->bytes = cut ? k->full_bytes[unit] : lt_buffer_bytes(k, k->values[unit]);
+    lt_last_action(k)->bytes =
+        lt_unit_elems(k, unit, false) * (int64_t)lt_dtype_bytes(k->p->opts.compute);
     LT_TRY(lt_make_access(k, k->values[unit], !cut));
     if (!cut)
         return LT_OK;

@@ -58,6 +58,10 @@ LT_NODISCARD lt_status lt_make_result(lt_maker *k, int32_t block);
 int32_t lt_place_in_order(const lt_unit_order *order, int32_t unit);
 /** GATHER of the units of a block, and of those that come next in the order, where not at hand. */
 LT_NODISCARD lt_status lt_make_gathers(lt_maker *k, int32_t block, const lt_unit_order *order);
+/** Bytes of a part of a unit in the state. */
+int64_t lt_unit_part_bytes(const lt_maker *k, int32_t unit, lt_state_part part);
+/** Elements of a unit's parameters, of those that are trained or of all. */
+int64_t lt_unit_elems(const lt_maker *k, int32_t unit, bool trained);
 bool lt_unit_trains(const lt_maker *k, int32_t unit);
 
 /** Which blocks do offload: k->offload, from what the options ask for. */

@@ -105,7 +105,7 @@ static lt_status prologue(lt_maker *k)
     return copy_in(k, p->scalars_buffer, p->opts.batch_apart ? LT_QUEUE_COMPUTE : LT_QUEUE_H2D);
 }
 
-static int64_t part_bytes(const lt_maker *k, int32_t unit, lt_state_part part)
+int64_t lt_unit_part_bytes(const lt_maker *k, int32_t unit, lt_state_part part)
 {
     int64_t bytes = 0;
     const lt_unit *u = &k->p->opts.units->units[unit];
@@ -151,16 +151,19 @@ static void place_values(lt_maker *k, int32_t unit)
 static lt_status unit_buffers(lt_maker *k, int32_t u)
 {
     lt_program *p = k->p;
-    const int64_t moments = part_bytes(k, u, LT_STATE_M) + part_bytes(k, u, LT_STATE_V) +
-                            part_bytes(k, u, LT_STATE_LOW);
-    LT_TRY(lt_make_buffer(k, LT_BUF_VALUES, u, 0, part_bytes(k, u, LT_STATE_VALUE), &k->values[u]));
-    LT_TRY(lt_make_buffer(k, p->pooled ? LT_BUF_UNIT_GRADS : LT_BUF_GRADS, u, 0,
-                          p->pooled ? place_gradients(k, u) : part_bytes(k, u, LT_STATE_GRAD),
-                          &p->unit_grads[u]));
+    const int64_t moments = lt_unit_part_bytes(k, u, LT_STATE_M) +
+                            lt_unit_part_bytes(k, u, LT_STATE_V) +
+                            lt_unit_part_bytes(k, u, LT_STATE_LOW);
+    LT_TRY(lt_make_buffer(k, LT_BUF_VALUES, u, 0, lt_unit_part_bytes(k, u, LT_STATE_VALUE),
+                          &k->values[u]));
+    LT_TRY(
+        lt_make_buffer(k, p->pooled ? LT_BUF_UNIT_GRADS : LT_BUF_GRADS, u, 0,
+                       p->pooled ? place_gradients(k, u) : lt_unit_part_bytes(k, u, LT_STATE_GRAD),
+                       &p->unit_grads[u]));
     k->grads[u] = p->unit_grads[u];
     if (p->pooled && !p->update_early)
-        LT_TRY(
-            lt_make_buffer(k, LT_BUF_GRADS, u, 0, part_bytes(k, u, LT_STATE_GRAD), &k->grads[u]));
+        LT_TRY(lt_make_buffer(k, LT_BUF_GRADS, u, 0, lt_unit_part_bytes(k, u, LT_STATE_GRAD),
+                              &k->grads[u]));
     LT_TRY(lt_make_buffer(k, LT_BUF_MOMENTS, u, 0, moments, &k->moments[u]));
     k->full[u] = k->values[u];
     place_values(k, u);

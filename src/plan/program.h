@@ -121,6 +121,7 @@ typedef struct lt_program_opts {
     const lt_state_layout *state; /* without gradients: UPDATE follows each unit's REDUCE */
     lt_program_mode mode;
     lt_dtype compute;
+    lt_backend backend; /* whose kernels will run */
     lt_extents capacity;
     const lt_policy *policy; /* [n_blocks] */
     bool keep_attention;

@@ -44,10 +44,12 @@ static lt_status open_shared_cpu(lt_engine *e)
     return LT_OK;
 }
 
-static lt_status open_device(lt_engine *e)
+static lt_status open_device(lt_engine *e, const lt_rates *paper)
 {
     const lt_cfg_lathe *c = e->cfg ? &e->cfg->lathe : NULL;
     LT_TRY(open_pool(e));
+    if (paper)
+        return lt_paper_open(paper->name, paper->backend, paper->memory_bytes, e->pool, &e->device);
     if (e->ranks)
         return open_shared_cpu(e);
     const int want = c ? c->device : LT_CFG_DEVICE_AUTO;
@@ -319,7 +321,7 @@ static lt_status open_parts(lt_engine *e, const lt_engine_opts *opts)
 {
     LT_TRY(open_source(e, opts));
     LT_TRY(create_model(e));
-    LT_TRY(open_device(e));
+    LT_TRY(open_device(e, opts->paper));
     e->compute =
         e->cfg && lt_config_compute_dtype(e->cfg) == LT_CFG_COMPUTE_BF16 ? LT_BF16 : LT_F32;
     if (e->cfg && opts->training)

@@ -5,6 +5,7 @@
 
 #include "ckpt/run_folder.h"
 #include "exec/exec.h"
+#include "plan/rates.h"
 #include "train/config/config.h"
 
 typedef struct lt_engine_opts {
@@ -14,6 +15,7 @@ typedef struct lt_engine_opts {
     const lt_tap *tap;     /* may be NULL */
     lt_watch watch;        /* its functions may be NULL */
     const lt_ranks *ranks; /* kept; NULL: one */
+    const lt_rates *paper; /* only plan, for a device that is not here; NULL: this machine's */
     const char *folder; /* generate: the model folder, whatever the configuration says; else NULL */
 } lt_engine_opts;
 

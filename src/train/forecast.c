@@ -2,7 +2,7 @@
 // Forecasting memory from counts.
 #include "train/forecast.h"
 
-#include "plan/policy.h"
+#include "train/trial.h"
 
 #include <string.h>
 
@@ -86,27 +86,6 @@ typedef struct walk {
     lt_vec seen; /* lt_extents: buckets of that mode */
 } walk;
 
-static lt_status make_program(const walk *w, const lt_extents *capacity, lt_program **out)
-{
-    const lt_engine_opts opts = {.training = true};
-    const lt_exec_opts x = lt_engine_exec_opts(w->e, &opts);
-    const lt_program_opts o = {.model = w->e->model,
-                               .units = w->e->units,
-                               .state = w->state,
-                               .mode = w->mode,
-                               .compute = w->e->compute,
-                               .capacity = *capacity,
-                               .policy = w->e->policy,
-                               .keep_attention = x.keep_attention,
-                               .offload = x.offload,
-                               .batch_apart = w->e->device->queues,
-                               .forward_prefetch = x.forward_prefetch,
-                               .backward_prefetch = x.backward_prefetch,
-                               .reduced = x.ranks && x.ranks->size > 1,
-                               .reshard_after_forward = x.reshard_after_forward};
-    return lt_program_create(&o, out);
-}
-
 static lt_status look_at(walk *w, const lt_extents *real)
 {
     const lt_extents capacity = lt_extents_bucket(real);
@@ -115,7 +94,7 @@ static lt_status look_at(walk *w, const lt_extents *real)
             return LT_OK;
     LT_TRY(lt_vec_push(&w->seen, &capacity));
     lt_program *p = NULL;
-    LT_TRY(make_program(w, &capacity, &p));
+    LT_TRY(lt_trial_program(w->e, w->state, w->mode, &capacity, &p));
     w->out->n_programs++;
     w->out->step = lt_max_i64(w->out->step, p->step_bytes);
     w->out->batch = lt_max_i64(w->out->batch, LT_BATCHES_APART * p->batch_bytes);
@@ -345,9 +324,7 @@ static lt_status forecast(const lt_engine *e, const lt_forecast_opts *opts, lt_f
 {
     *out = (lt_forecast){.worst_case = opts->source == NULL};
     walk w = {.e = e, .o = opts, .out = out, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
-    const lt_state_mode mode = lt_engine_updates_early(e) ? LT_STATE_WITHOUT_GRADS : LT_STATE_WHOLE;
-    lt_status st =
-        lt_state_layout_create(e->model, e->units, e->compute, mode, lt_engine_shard(e), &w.state);
+    lt_status st = lt_trial_state(e, &w.state);
     if (st == LT_OK && opts->source) {
         st = walk_data(&w);
     } else if (st == LT_OK) {
@@ -372,68 +349,6 @@ static lt_status forecast(const lt_engine *e, const lt_forecast_opts *opts, lt_f
 
 /* ---- lathe.policy: auto ---- */
 
-static int64_t n_layers(const lt_model *m)
-{
-    int64_t n = 0;
-    for (int32_t b = 0; b < m->n_blocks; b++)
-        n += lt_is_decoder_layer(&m->blocks[b]);
-    return n;
-}
-
-// Rungs of a ladder, each with less memory and more work than the one before: all kept; one layer
-// lean, ..., all lean; one layer full, ..., all full. Layers at the front first: what the others
-// keep is given up before the backward comes to them.
-static void set_rung(lt_engine *e, int64_t rung)
-{
-    const lt_model *m = e->model;
-    const int64_t layers = n_layers(m), lean = lt_min_i64(rung, layers), full = rung - lean;
-    int64_t layer = 0;
-    for (int32_t b = 0; b < m->n_blocks; b++) {
-        const bool counts = lt_is_decoder_layer(&m->blocks[b]);
-        e->policy[b] = layer < full || (full == layers && !counts) ? LT_FULL
-                       : layer < lean || lean == layers            ? LT_LEAN
-                                                                   : LT_KEEP;
-        layer += counts;
-    }
-}
-
-static lt_status bytes_on_rung(lt_engine *e, const lt_extents *largest, int64_t rung,
-                               int64_t *bytes)
-{
-    lt_forecast f = {0};
-    walk w = {.e = e, .out = &f, .mode = LT_MODE_TRAIN, .seen = LT_VEC_OF(lt_extents)};
-    const lt_state_mode mode = lt_engine_updates_early(e) ? LT_STATE_WITHOUT_GRADS : LT_STATE_WHOLE;
-    set_rung(e, rung);
-    lt_status st =
-        lt_state_layout_create(e->model, e->units, e->compute, mode, lt_engine_shard(e), &w.state);
-    if (st == LT_OK)
-        st = look_at(&w, largest);
-    if (st == LT_OK)
-        *bytes = w.state->bytes + f.step + f.batch;
-    lt_forecast_deinit(&f);
-    lt_state_layout_destroy(w.state);
-    lt_vec_deinit(&w.seen);
-    return st;
-}
-
-// The first rung from `low` on on which a batch of these counts fits; the last one if none.
-static lt_status find_rung(lt_engine *e, const lt_extents *largest, int64_t limit, int64_t low,
-                           int64_t *out)
-{
-    int64_t high = 2 * n_layers(e->model);
-    while (low < high) {
-        const int64_t mid = (low + high) / 2;
-        int64_t bytes = 0;
-        LT_TRY(bytes_on_rung(e, largest, mid, &bytes));
-        if (bytes <= limit)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    *out = low;
-    return LT_OK;
-}
-
 // What comes later than was looked at may be as large as the configuration allows.
 static lt_extents largest_of(const lt_engine *e, const lt_forecast_opts *opts, const lt_forecast *f)
 {
@@ -441,20 +356,22 @@ static lt_extents largest_of(const lt_engine *e, const lt_forecast_opts *opts, c
     return f->n_steps < opts->n_steps ? lt_extents_max(&f->largest, &worst) : f->largest;
 }
 
+// With lathe.policy auto the largest batch decides; under what was chosen for it another one may be
+// the largest.
 lt_status lt_forecast_run(lt_engine *e, const lt_forecast_opts *opts, lt_forecast *out)
 {
     const int64_t limit = opts->memory > 0 ? opts->memory : limit_of(e);
-    const int64_t last = 2 * n_layers(e->model);
-    if (e->auto_policy)
-        set_rung(e, 0);
-    for (int64_t rung = 0;;) {
+    lt_extents largest = {0};
+    for (;;) {
         LT_TRY(forecast(e, opts, out));
-        const int64_t want = out->state + out->step + out->batch;
-        if (!e->auto_policy || !out->program || limit <= 0 || want <= limit || rung >= last)
+        if (!e->auto_policy || !out->program || limit <= 0 ||
+            out->state + out->step + out->batch <= limit)
             return LT_OK;
-        const lt_extents largest = largest_of(e, opts, out);
-        LT_TRY(find_rung(e, &largest, limit, rung + 1, &rung));
-        set_rung(e, rung);
+        const lt_extents here = largest_of(e, opts, out);
+        if (lt_extents_fit(&here, &largest))
+            return LT_OK;
+        largest = lt_extents_max(&largest, &here);
+        LT_TRY(lt_trial_choose(e, &largest, limit, lt_trial_rates(e)));
         lt_forecast_deinit(out);
     }
 }

@@ -7,15 +7,12 @@
 #include "graph/op_def.h"
 
 /**
- * For a row: [LT_CUDA] = LT_CUDA_KERNEL(lt_swiglu_fwd_cuda), which is NULL in a build without CUDA;
- * and the bytes of scratch that a kernel asks for, 0 there.
+ * For a row: [LT_CUDA] = LT_CUDA_KERNEL(lt_swiglu_fwd_cuda), which is NULL in a build without CUDA.
  */
 #ifdef LATHE_CUDA
 #define LT_CUDA_KERNEL(name) (name)
-#define LT_CUDA_SCRATCH(name, a, pass) (name((a), (pass)))
 #else
 #define LT_CUDA_KERNEL(name) NULL
-#define LT_CUDA_SCRATCH(name, a, pass) ((size_t)0)
 #endif
 
 #ifdef __cplusplus

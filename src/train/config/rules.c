@@ -167,7 +167,7 @@ static lt_status rule_recompute(lt_config *cfg)
                      "features.recompute_plan.apply_modules names no block: list some, such as "
                      "model.language_model.layers.{*}"));
     }
-    if (!cfg->features.recompute && cfg->model.skip_flash_attn_recompute)
+    if (!cfg->features.recompute && !cfg->lathe.policy && cfg->model.skip_flash_attn_recompute)
         LT_TRY(NOTE(cfg, "model.skip_flash_attn_recompute",
                     "has no effect without features.recompute"));
     if (cfg->features.enable_chunk_mbs && cfg->features.chunkmbs_plan.apply_modules.n == 0)
