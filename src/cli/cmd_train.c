@@ -161,7 +161,7 @@ const lt_command lt_command_train = {
     .details = "Log lines go to standard output; notes and, on a terminal, a progress bar to "
                "standard error.\n"
                "Ctrl-C finishes the step, saves and stops; a second one ends at once. "
-               "metrics.jsonl and loss.svg\n"
+               "metrics.jsonl, loss.svg\n"
                "and tensorboard/ go to lathe.run_dir, else training.save, else runs/.\n",
     .run = run,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of events is a sequence of records: length, its checksum, a protobuf message, its checksum.
+// A file of events is a sequence of records: length, its checksum, a protobuf message, its
+// checksum.
 // source   TensorFlow's record_writer.h, event.proto (Event: 1 wall_time, 2 step, 3 file_version,
 //          5 summary) and summary.proto (Summary: 1 value; Value: 1 tag, 2 simple_value)
 #include "train/events.h"
