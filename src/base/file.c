@@ -230,6 +230,15 @@ lt_status lt_file_map(const char *path, lt_mapped *out)
     return LT_OK;
 }
 
+void lt_file_uncache(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
 void lt_file_forget(const lt_mapped *map, size_t from, size_t to)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

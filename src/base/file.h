@@ -31,6 +31,8 @@ void lt_file_unmap(lt_mapped *map);
  * can be read all the same.
  */
 void lt_file_forget(const lt_mapped *map, size_t from, size_t to);
+/** Ask the system to forget its copy, so that reading comes from the disk. Only a hint. */
+void lt_file_uncache(const char *path);
 
 /**
  * A file being written: buffered, every short write is an error that says how much was wanted and

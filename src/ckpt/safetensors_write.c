@@ -6,10 +6,8 @@
 #include "base/text.h"
 #include "ckpt/checksum.h"
 #include "ckpt/json_text.h"
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     MAX_HEADER_BYTES = 100000000,
@@ -179,16 +177,6 @@ static lt_status write_item(stream *s, const lt_st_item *item, uint64_t *out)
 
 // ---- reading back
 
-// Ask the system to forget its copy, so that what is compared comes from the disk. Only a hint.
-static void drop_cache(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
-}
-
 static bool same_entry(const lt_st_tensor *a, const lt_st_tensor *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->dtype_text, b->dtype_text) == 0 &&
@@ -224,7 +212,7 @@ static lt_status compare(const stream *s, const lt_st *back)
 static lt_status verify(const stream *s)
 {
     lt_st *back;
-    drop_cache(s->path);
+    lt_file_uncache(s->path);
     LT_TRY(lt_st_open(s->path, &back));
     const lt_status st = compare(s, back);
     lt_st_close(back);

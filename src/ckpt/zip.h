@@ -59,7 +59,7 @@ LT_NODISCARD lt_status lt_zip_entry_end(lt_zip_writer *z);
 /** begin, put, end */
 LT_NODISCARD lt_status lt_zip_add(lt_zip_writer *z, const char *name, const void *bytes,
                                   size_t len);
-/** The directory. The writer may be reused after it; it is released in any case. */
+/** The directory. Another archive may be begun after it. */
 LT_NODISCARD lt_status lt_zip_end(lt_zip_writer *z);
-void lt_zip_abandon(lt_zip_writer *z);
+void lt_zip_abandon(lt_zip_writer *z); /* releases what it holds, not `to` */
 #endif

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_CONVERTER_ARGS = 100 };
+
 const lt_exit_code lt_exit_codes[] = {
     {0, "done"},
     {1, "a fault of lathe itself, or out of memory"},
@@ -159,9 +161,21 @@ static lt_status dispatch(int argc, char **argv)
     return argc > 1 ? command->run(command, argc - 1, argv + 1) : command->run(command, argc, argv);
 }
 
+// Called by the name mm-convert, all arguments are those of the command convert.
+static lt_status dispatch_converter(int argc, char **argv)
+{
+    char name[] = "convert", *all[MAX_CONVERTER_ARGS + 2] = {argv[0], name};
+    if (argc > MAX_CONVERTER_ARGS)
+        return LT_FAIL(LT_ERR_CONFIG, "mm-convert takes at most %d arguments", MAX_CONVERTER_ARGS);
+    for (int i = 1; i < argc; i++)
+        all[i + 1] = argv[i];
+    return dispatch(argc + 1, all);
+}
+
 int lt_cli_main(int argc, char **argv)
 {
-    const lt_status st = dispatch(argc, argv);
+    const bool converter = argc > 0 && lt_text_ends(argv[0], "mm-convert");
+    const lt_status st = converter ? dispatch_converter(argc, argv) : dispatch(argc, argv);
     if (st != LT_OK && lt_error_message()[0] != '\0')
         lt_cli_complain(st == LT_ERR_CANCELLED ? "note" : "error", lt_error_message());
     if (fflush(stdout) != 0 && st == LT_OK)
