@@ -23,4 +23,5 @@ foreach(program step ops)
 endforeach()
 if(NOT LATHE_SANITIZE STREQUAL "thread") # oneDNN's own threads are OpenMP's, which the sanitizer can't see through
   lt_add_test(bench/step bench_step --preset tiny --iters 2 --threads 2 --ops)
+  lt_add_test(bench/step_of_ranks bench_step --preset tiny --iters 2 --ranks 2)
 endif()

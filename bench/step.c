@@ -5,12 +5,13 @@
 #include "base/file.h"
 #include "bench/parts/step_case.h"
 #include "bench/parts/step_plan.h"
+#include "comm/local.h"
 #include "plan/policy.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { GPU_WARM_STEPS = 4 };
+enum { GPU_WARM_STEPS = 4, GPU_WARM_STEPS_OF_RANKS = 8 };
 static const double warm_s = 5.0;
 enum { CPU_PEAK_N = 2048, GPU_PEAK_N = 8192, TINY_PEAK_N = 256, PEAK_RUNS = 7 };
 static const double hot_s = 1.5; // of products, before a GPU is as hot as in training
@@ -92,7 +93,10 @@ static lt_status open_exec(bench *b)
         .training = true,
         .policy = policies,
         .keep_attention = b->o->keep_attention,
-        .forward_prefetch = 1,
+        .forward_prefetch = lt_int(b->o->forward_prefetch),
+        .backward_prefetch = lt_int(b->o->backward_prefetch),
+        .reshard_after_forward = !b->o->keep_gathered,
+        .ranks = b->ranks,
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .lr_scale = 1.0},
         .update_early = true,
         .watch = {.ctx = b, .kernel = watch_kernel, .action = watch_action}};
@@ -136,8 +140,8 @@ static lt_status warm_up(bench *b, bench_measured *m)
     LT_TRY(begin_step(b, m, 1));
     LT_TRY(end_all(b, m));
     m->first_s = lt_clock_now() - begin;
-    // A GPU's first second after a rest is faster than what follows.
-    const double until = bench_on_gpu(b) ? begin + warm_s : 0.0;
+    // A GPU's first second after a rest is faster than what follows. Ranks agree on a number.
+    const double until = bench_on_gpu(b) && !b->ranks ? begin + warm_s : 0.0;
     while (m->n_done < m->n_warm || (lt_clock_now() < until && m->n_done < BENCH_MAX_WARM - 2))
         LT_TRY(begin_step(b, m, m->n_done + (int)lt_exec_in_flight(b->exec) + 1));
     m->n_warm = m->n_done;
@@ -158,7 +162,7 @@ static lt_status measure_beside(const bench *b, double *rate)
 static lt_status run_steps(bench *b, bench_measured *m)
 {
     double before[LT_N_ACTIONS];
-    m->n_warm = bench_on_gpu(b) ? GPU_WARM_STEPS : 2;
+    m->n_warm = !bench_on_gpu(b) ? 2 : b->ranks ? GPU_WARM_STEPS_OF_RANKS : GPU_WARM_STEPS;
     m->n = (int)b->o->iters;
     LT_TRY(warm_up(b, m));
     m->peak = bench_peak_bytes();
@@ -215,6 +219,8 @@ static lt_status record_step(bench *b)
     lt_trace_start(b->trace);
     LT_TRY(lt_exec_step(b->exec, &b->batch.view, 1, BENCH_MAX_ITERS, 1e-5, NULL, &r));
     LT_TRY(lt_trace_stop(b->trace));
+    if (!bench_is_first(b))
+        return LT_OK;
     if (b->o->ops)
         LT_TRY(bench_step_print_trace(b));
     return b->o->profile ? write_trace(b) : LT_OK;
@@ -268,7 +274,7 @@ static lt_status run_case(bench b, lt_dtype dtype)
     b.dtype = dtype;
     b.ops = op_times_none();
     const lt_status st = measure(&b, m);
-    if (st == LT_OK)
+    if (st == LT_OK && bench_is_first(&b))
         bench_step_print(&b, m);
     close_case(&b);
     lt_mem_free(memory);
@@ -357,7 +363,48 @@ static void say(void *ctx, lt_log_level level, const char *area, const char *tex
     (void)fprintf(stderr, "%s: %s\n", area, text);
 }
 
-static lt_status open_and_run(const bench_options *o)
+// Ranks take the GPUs of the machine in turn.
+static lt_status open_device(bench *b)
+{
+    const int rank = b->ranks ? b->ranks->rank : 0, n = lt_gpus().n;
+    if (strcmp(b->o->device, "cuda") == 0)
+        return lt_cuda_open(n > 0 ? rank % n : 0, b->pool, &b->device);
+    return strcmp(b->o->device, "cpu") == 0
+               ? lt_cpu_open(b->pool, &b->device)
+               : LT_FAIL(LT_ERR_CONFIG, "--device is %s; it must be cpu or cuda", b->o->device);
+}
+
+static lt_status open_and_run(bench *b)
+{
+    LT_TRY(lt_pool_create((int)lt_max_i64(b->o->ranks > 1, b->o->threads / b->o->ranks), &b->pool));
+    lt_status st = open_device(b);
+    const lt_log log = {.fn = say};
+    if (st == LT_OK) {
+        if (bench_is_first(b))
+            b->device->log = &log; // which kernels of the libraries serve
+        st = run_dtypes(b);
+    }
+    lt_device_close(b->device);
+    lt_pool_destroy(b->pool);
+    return st;
+}
+
+static lt_status run_rank(void *ctx, lt_group *world)
+{
+    bench b = *(const bench *)ctx;
+    const int64_t n = b.o->ranks, copies = strcmp(b.o->layout, "ddp") == 0    ? n
+                                           : strcmp(b.o->layout, "hsdp") == 0 ? 2
+                                                                              : 1;
+    const lt_mesh_sizes sizes = {copies, n / copies, 1, 1, 1};
+    lt_ranks ranks;
+    LT_TRY(lt_ranks_open(world, &sizes, &ranks));
+    b.ranks = &ranks;
+    const lt_status st = open_and_run(&b);
+    lt_ranks_close(&ranks);
+    return st;
+}
+
+static lt_status run(const bench_options *o)
 {
     bench b = {.o = o, .commit = bench_commit_of(LT_SOURCE_DIR), .size = bench_size_of(o->preset)};
     if (!b.size)
@@ -366,20 +413,7 @@ static lt_status open_and_run(const bench_options *o)
     if (o->plan)
         return run_dtypes(&b);
     LT_TRY(bench_use_products(o->products));
-    LT_TRY(lt_pool_create((int)o->threads, &b.pool));
-    lt_status st =
-        strcmp(o->device, "cuda") == 0 ? lt_cuda_open(0, b.pool, &b.device)
-        : strcmp(o->device, "cpu") == 0
-            ? lt_cpu_open(b.pool, &b.device)
-            : LT_FAIL(LT_ERR_CONFIG, "--device is %s; it must be cpu or cuda", o->device);
-    const lt_log log = {.fn = say};
-    if (st == LT_OK) {
-        b.device->log = &log; // which kernels of the libraries serve
-        st = run_dtypes(&b);
-    }
-    lt_device_close(b.device);
-    lt_pool_destroy(b.pool);
-    return st;
+    return o->ranks > 1 ? lt_local_run(lt_int(o->ranks), run_rank, &b) : open_and_run(&b);
 }
 
 int main(int argc, char **argv)
@@ -388,7 +422,7 @@ int main(int argc, char **argv)
     const char *wrong = NULL;
     if (!bench_step_parse(argc, argv, &o, &wrong))
         return bench_step_usage(wrong && strcmp(wrong, "--help") != 0 ? wrong : NULL);
-    if (open_and_run(&o) == LT_OK)
+    if (run(&o) == LT_OK)
         return 0;
     (void)fprintf(stderr, "step: %s\n", lt_error_message());
     return 1;

@@ -14,7 +14,10 @@ enum { BENCH_MAX_ITERS = 1000, BENCH_MAX_WARM = 64 };
 
 typedef struct bench_options {
     const char *preset, *dtype, *device, *policy, *profile, *products;
+    const char *layout; /* of several ranks: fsdp, hsdp, ddp */
     int64_t threads, iters, seq, images, grid, layers, vdepth;
+    int64_t ranks, forward_prefetch, backward_prefetch;
+    bool keep_gathered;  /* not given up after the forward */
     bool ops;            /* print the table of kernel times */
     bool keep_attention; /* where a policy recomputes all else */
     bool plan;           /* only plan: no device, no weights */
@@ -37,6 +40,7 @@ typedef struct bench {
     const bench_options *o;
     bench_commit commit; /* when the program started */
     const bench_size *size;
+    lt_ranks *ranks; /* NULL: one */
     lt_pool *pool;
     lt_device *device;
     lt_model *model;
@@ -64,6 +68,10 @@ typedef struct bench_measured {
     lt_peak planned; /* what fills the step pool at its peak */
 } bench_measured;
 
+static inline bool bench_is_first(const bench *b)
+{
+    return !b->ranks || b->ranks->rank == 0;
+}
 static inline bool bench_on_gpu(const bench *b)
 {
     return b->device->backend == LT_CUDA;

@@ -31,6 +31,16 @@ static const option_row option_rows[] = {
      "patches a side of every picture: 16 is 256 pixels"},
     {"--layers", offsetof(bench_options, layers), NUMBER, "keep so many decoder layers"},
     {"--vdepth", offsetof(bench_options, vdepth), NUMBER, "keep so many vision blocks"},
+    {"--ranks", offsetof(bench_options, ranks), NUMBER,
+     "ranks, each with a batch of its own and with a GPU of its own, as far as there are so many"},
+    {"--layout", offsetof(bench_options, layout), TEXT,
+     "of several ranks: fsdp (the default), hsdp (two copies of the model), ddp"},
+    {"--forward-prefetch", offsetof(bench_options, forward_prefetch), NUMBER,
+     "units gathered ahead in the forward, 1 by default"},
+    {"--backward-prefetch", offsetof(bench_options, backward_prefetch), NUMBER,
+     "the same in the backward"},
+    {"--keep-gathered", offsetof(bench_options, keep_gathered), FLAG,
+     "gathered parameters stay from the forward to the backward"},
     {"--keep-attention", offsetof(bench_options, keep_attention), FLAG,
      "attention's output is kept where a layer is recomputed in full"},
     {"--ops", offsetof(bench_options, ops), FLAG,
@@ -48,7 +58,7 @@ int bench_step_usage(const char *wrong)
         (void)fprintf(stderr, "step: %s is not an option, or lacks its value\n", wrong);
     (void)fprintf(stderr, "usage: step [OPTION VALUE]...\n");
     for (int i = 0; i < N_OPTIONS; i++)
-        (void)fprintf(stderr, "  %-17s %s\n", option_rows[i].name, option_rows[i].help);
+        (void)fprintf(stderr, "  %-19s %s\n", option_rows[i].name, option_rows[i].help);
     return 2;
 }
 
@@ -94,6 +104,10 @@ bool bench_step_parse(int argc, char **argv, bench_options *o, const char **wron
                          .device = "cpu",
                          .policy = "keep",
                          .products = "own",
+                         .layout = "fsdp",
+                         .ranks = 1,
+                         .forward_prefetch = 1,
+                         .backward_prefetch = 1,
                          .iters = -1,
                          .seq = -1,
                          .images = -1,
