@@ -166,10 +166,11 @@ void bench_step_print(const bench *b, bench_measured *m)
            (long long)b->model->config.vision.depth, (long long)b->o->seq, (long long)b->o->images,
            (long long)b->o->grid, recompute ? "true" : "false", b->o->policy,
            b->o->keep_attention ? " and attention" : "");
-    if (b->ranks)
+    if (b->ranks) {
         printf(", \"ranks\": %d, \"layout\": \"%s\", \"prefetch\": [%lld, %lld], \"reshard\": %s",
                b->ranks->size, b->o->layout, (long long)b->o->forward_prefetch,
                (long long)b->o->backward_prefetch, b->o->keep_gathered ? "false" : "true");
+    }
     print_beside(b, m); // before print_times sorts the steps
     print_times(b, m);
     print_memory(b, m);
