@@ -21,6 +21,10 @@ static void convert_all(json_t *record, lt_arena *arena)
     a.images = "images";
     a.system = "system";
     convert(&a, record, arena);
+    a.tools = "tools";
+    a.habits = LT_HABITS_FACTORY;
+    convert(&a, record, arena);
+    a.habits = LT_HABITS_MINDSPEED;
     a.formatting = "openai";
     a.messages = "messages";
     a.role_tag = "role";

@@ -64,12 +64,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         return 0;
     lt_encode_opts o = lt_encode_opts_default();
     o.render.tokenizer = tokenizer;
-    o.render.chat = &list[data[0] % n_templates];
+    o.render.chat = lt_template_as(&list[data[0] % n_templates],
+                                   data[0] & 128 ? LT_HABITS_FACTORY : LT_HABITS_MINDSPEED);
     o.render.literals = data[1] & 1 ? LT_LITERAL_REFUSE : LT_LITERAL_KEEP;
     o.render.no_thinking = data[1] & 2;
     o.mask_history = data[1] & 4;
     o.train_on_prompt = data[1] & 8;
     o.refuse_cut_images = data[1] & 16;
+    o.text_alone = data[0] == 255;
     o.cutoff_len = 1 + (data[1] >> 5) * 40;
     o.grid_of = grid_of;
     lt_conversation c = {.turns = turns, .n_turns = n, .system = turns[0].text};

@@ -249,6 +249,28 @@ static void the_log_has_the_balance_loss_and_metrics_every_load(void **state)
     assert_near(all_picks(text), tokens * 2 * 2, 0.5);      // k = 2, two layers
 }
 
+// Rows of odd lengths, packed or not, bring no padding: experts see the tokens of the samples.
+static void br_08_no_padding_reaches_the_experts(void **state)
+{
+    static const char *const how[][2] = {
+        {"training.micro_batch_size=11", "data.dataset_param.basic_parameters.packing=false"},
+        {"training.micro_batch_size=1", "data.dataset_param.basic_parameters.packing=true"}};
+    for (int i = 0; i < 2; i++) {
+        const char *dir = moe_place(*state, 12);
+        const lt_run_result check = lt_lathe(*state, dir, "check", "train.yaml");
+        const char *sum = strstr(check.out, "\ntokens    ");
+        assert_non_null(sum);
+        const double tokens = strtod(sum + strlen("\ntokens    "), NULL);
+        const lt_run_result r =
+            lt_lathe(*state, dir, "train", "train.yaml", "lathe.init=random", how[i][0], how[i][1],
+                     "training.gradient_accumulation_steps=1", "training.train_iters=1",
+                     "data.dataset_param.basic_parameters.cutoff_len=100000");
+        assert_exit(r, 0);
+        const char *text = lt_run_metrics(*state, lt_test_path(*state, dir, LT_PLACE_OUT));
+        assert_near(all_picks(text), tokens * 2 * 2, 0.5); // k = 2, two layers
+    }
+}
+
 static void without_a_weight_the_balance_loss_is_measured_but_not_trained(void **state)
 {
     const char *dir = moe_place(*state, 12), *with = moe_place(*state, 12);
@@ -296,5 +318,6 @@ static void a_gpu_is_refused_by_name(void **state)
 LT_TEST_MAIN(LT_TEST(every_layout_trains_alike_and_is_saved_as_it_came),
              LT_TEST(frozen_experts_keep_their_bytes),
              LT_TEST(the_log_has_the_balance_loss_and_metrics_every_load),
+             LT_TEST(br_08_no_padding_reaches_the_experts),
              LT_TEST(without_a_weight_the_balance_loss_is_measured_but_not_trained),
              LT_TEST(policies_and_early_updates_go_the_same_way), LT_TEST(a_gpu_is_refused_by_name))

@@ -71,6 +71,40 @@ static void every_layout_of_four_ranks_trains_like_one_rank(void **state)
     assert_same_losses(metrics(state, dir), want, 1, 2e-4);
 }
 
+// BR-38, BR-39: what is printed and the curve depend on the global batch, not on how it is spread;
+// a sequence is not cut over ranks yet, and that is said by name instead of printing another loss.
+static void br_38_br_39_the_curve_belongs_to_the_global_batch(void **state)
+{
+    static const char *const spread[][2] = {{"-n1", K4}, {"-n2", K2}, {"-n4", K1}};
+    const char *first = NULL;
+    double printed = 0;
+    for (int i = 0; i < 3; i++) {
+        const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
+        const lt_run_result r =
+            lt_lathe(*state, dir, "train", "train.yaml", ONE, spread[i][0], spread[i][1], UNITS);
+        assert_exit(r, 0);
+        const char *loss = strstr(r.out, " loss: ");
+        assert_non_null(loss);
+        const double now = strtod(loss + strlen(" loss: "), NULL);
+        if (!first) {
+            first = metrics(state, dir);
+            printed = now;
+        }
+        assert_near(now, printed, 2e-6 * printed); // the line has six digits
+        assert_same_losses(metrics(state, dir), first, 1, 2e-4);
+    }
+    static const char *const split[][2] = {
+        {"parallel.ulysses_parallel_size=2", "ulysses_parallel_size: 2 asks for Ulysses"},
+        {"parallel.ring_attention_size=2", "ring_attention_size: 2 asks for ring attention"}};
+    for (int i = 0; i < 2; i++) {
+        const char *dir = lt_place(*state, &(lt_place_opts){0});
+        const lt_run_result r =
+            lt_lathe(*state, dir, "train", "-n", "2", "train.yaml", split[i][0]);
+        assert_exit(r, 2);
+        assert_text_contains(r.err, split[i][1]);
+    }
+}
+
 // What 4 ranks saved after step 2 goes on on any number of ranks.
 static void a_run_of_four_ranks_goes_on_on_one_and_two(void **state)
 {
@@ -194,6 +228,7 @@ static void what_cannot_be_is_refused_before_the_start(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(every_layout_of_four_ranks_trains_like_one_rank),
+             LT_TEST(br_38_br_39_the_curve_belongs_to_the_global_batch),
              LT_TEST(a_run_of_four_ranks_goes_on_on_one_and_two), LT_TEST(one_rank_speaks_for_all),
              LT_TEST(a_bad_record_ends_all_ranks_and_keeps_what_was_done),
              LT_TEST(interruption_stops_all_ranks_after_one_step),

@@ -62,6 +62,13 @@ static lt_status letter_pixels(void *ctx, const lt_media *m, void *rows)
     return LT_OK;
 }
 
+/** A number from 0 to 2^24 - 1. */
+static uint32_t next(uint32_t *seed)
+{
+    *seed = *seed * 1664525U + 1013904223U;
+    return *seed >> 8;
+}
+
 static lt_collate_opts small_opts(int64_t *width)
 {
     lt_collate_opts o = lt_collate_opts_default();
@@ -75,31 +82,17 @@ static lt_collate_opts small_opts(int64_t *width)
     return o;
 }
 
-// BR-01, BR-02, BR-11 (ids, labels and positions are packed alike): a text sample, one with a
-// picture and one with a picture and a video, packed.
-static void every_sample_of_a_packed_batch_is_as_if_alone(void **state)
+// Every array of a batch that follows tokens, targets, pictures or frames, against each sample's.
+static void assert_as_if_alone(const lt_sample *samples, int64_t n_samples,
+                               const lt_collate_opts *o, int64_t width)
 {
-    int64_t width = 0;
-    const lt_collate_opts o = small_opts(&width);
-    draft *d[3];
-    lt_sample samples[3];
-    for (int i = 0; i < 3; i++)
-        d[i] = new_draft(*state, i + 1);
-    put_answer(d[0], 5);
-    put_media(d[1], LT_MEDIA_IMAGE, "a", (lt_grid){1, 4, 6});
-    put_answer(d[1], 2);
-    put_media(d[2], LT_MEDIA_VIDEO, "b", (lt_grid){2, 2, 4});
-    put_media(d[2], LT_MEDIA_IMAGE, "c", (lt_grid){1, 4, 4});
-    put_answer(d[2], 3);
-    for (int i = 0; i < 3; i++)
-        samples[i] = d[i]->s;
     lt_batch *all = NULL, *one = NULL;
     assert_ok(lt_batch_create(&all));
     assert_ok(lt_batch_create(&one));
-    assert_ok(lt_batch_collate(all, samples, 3, &o));
+    assert_ok(lt_batch_collate(all, samples, n_samples, o));
     int64_t token = 0, target = 0, visual = 0, patch = 0, frame = 0;
-    for (int s = 0; s < 3; s++) {
-        assert_ok(lt_batch_collate(one, &samples[s], 1, &o));
+    for (int64_t s = 0; s < n_samples; s++) {
+        assert_ok(lt_batch_collate(one, &samples[s], 1, o));
         for (int64_t axis = 0; axis < 3; axis++) {
             assert_memory_equal(all->positions + axis * all->n_tokens + token,
                                 one->positions + axis * one->n_tokens,
@@ -124,6 +117,8 @@ static void every_sample_of_a_packed_batch_is_as_if_alone(void **state)
         }
         assert_int_equal(all->sample_targets[s], one->n_targets);
         assert_int_equal(all->sample_labels[s], one->n_labels);
+        assert_int_equal(one->n_tokens, samples[s].n); // no padding anywhere
+        assert_int_equal(all->segments[s + 1] - all->segments[s], one->n_tokens);
         token += one->n_tokens;
         target += one->n_targets;
         visual += one->n_visual;
@@ -136,6 +131,61 @@ static void every_sample_of_a_packed_batch_is_as_if_alone(void **state)
     assert_int_equal(patch, all->n_patches);
     lt_batch_destroy(all);
     lt_batch_destroy(one);
+}
+
+// BR-01, BR-02, BR-11 (ids, labels and positions are packed alike): a text sample, one with a
+// picture and one with a picture and a video, packed.
+static void every_sample_of_a_packed_batch_is_as_if_alone(void **state)
+{
+    int64_t width = 0;
+    const lt_collate_opts o = small_opts(&width);
+    draft *d[3];
+    lt_sample samples[3];
+    for (int i = 0; i < 3; i++)
+        d[i] = new_draft(*state, i + 1);
+    put_answer(d[0], 5);
+    put_media(d[1], LT_MEDIA_IMAGE, "a", (lt_grid){1, 4, 6});
+    put_answer(d[1], 2);
+    put_media(d[2], LT_MEDIA_VIDEO, "b", (lt_grid){2, 2, 4});
+    put_media(d[2], LT_MEDIA_IMAGE, "c", (lt_grid){1, 4, 4});
+    put_answer(d[2], 3);
+    for (int i = 0; i < 3; i++)
+        samples[i] = d[i]->s;
+    assert_as_if_alone(samples, 3, &o, width);
+}
+
+/** A sample of random length, with up to three pictures or videos of random sizes. */
+static const draft *random_draft(void *state, uint32_t *seed, int64_t record)
+{
+    draft *d = new_draft(state, record);
+    const int n_media = (int)(next(seed) % 4);
+    for (int i = (int)(next(seed) % 9); i > 0; i--)
+        put(d, TEXT, LT_IGNORE_LABEL);
+    for (int i = 0; i < n_media; i++) {
+        const bool video = next(seed) % 3 == 0;
+        const int64_t t = video ? 1 + next(seed) % 3 : 1, h = 2 + 2 * (next(seed) % 3),
+                      w = 2 + 2 * (next(seed) % 3);
+        put_media(
+            d, video ? LT_MEDIA_VIDEO : LT_MEDIA_IMAGE, &"abc" [i], (lt_grid) { t, h, w });
+    }
+    put_answer(d, 1 + (int)(next(seed) % 13));
+    return d;
+}
+
+// Borders, targets, positions, pictures' rows and their tokens move together, whatever lies before.
+static void br_10_borders_masks_and_features_move_together_at_any_length(void **state)
+{
+    enum { BATCHES = 60, MAX_SAMPLES = 6 };
+    int64_t width = 0;
+    const lt_collate_opts o = small_opts(&width);
+    uint32_t seed = 12345;
+    for (int b = 0; b < BATCHES; b++) {
+        lt_sample samples[MAX_SAMPLES];
+        const int64_t n = 1 + next(&seed) % MAX_SAMPLES;
+        for (int64_t i = 0; i < n; i++)
+            samples[i] = random_draft(*state, &seed, i + 1)->s;
+        assert_as_if_alone(samples, n, &o, width);
+    }
 }
 
 static void images_and_videos_lie_in_token_order(void **state)
@@ -331,6 +381,7 @@ static void missing_changed_and_moving_pictures_are_named(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(every_sample_of_a_packed_batch_is_as_if_alone),
+             LT_TEST(br_10_borders_masks_and_features_move_together_at_any_length),
              LT_TEST(images_and_videos_lie_in_token_order),
              LT_TEST(targets_stay_within_their_sample), LT_TEST(a_batchs_buffers_are_used_again),
              LT_TEST(tiles_have_plain_positions_and_rows_for_class_tokens),

@@ -88,6 +88,7 @@ static void names_shapes_and_order_are_the_golden_ones(void **state)
     lt_model_destroy(m);
 }
 
+// BR-08: features of the tower reach the layers that they are meant for, by name.
 static void blocks_read_earlier_blocks_and_deepstack_skips_ahead(void **state)
 {
     lt_model *m = open_golden(*state);
