@@ -8,6 +8,7 @@
 #include "op/attention.h"
 #include "op/embedding.h"
 #include "op/gelu.h"
+#include "op/grouped_linear.h"
 #include "op/layer_norm.h"
 #include "op/linear.h"
 #include "op/linear_cross_entropy.h"
@@ -23,9 +24,10 @@ enum { MAX_RUNS = 200, PEAK_N = 2048, PEAK_RUNS = 5 };
 
 /* ---- the cases ---- */
 
-// An input: its shape, and what its numbers are. IDS: below `below`; SEGMENTS: 0 and the rows.
+// An input: its shape, and what its numbers are. IDS: below `below`; SEGMENTS: 0 and the rows;
+// EXPERTS: a PARAM for each of `below` experts; OFFSETS: the rows shared out evenly among them.
 typedef struct input {
-    enum { NONE, FLOATS, WIDE, PARAM, IDS, SEGMENTS } kind;
+    enum { NONE, FLOATS, WIDE, PARAM, EXPERTS, IDS, SEGMENTS, OFFSETS } kind;
     int64_t rows, cols, below; // cols 0: one dim
 } input;
 
@@ -65,6 +67,14 @@ static const bench_case cases[] = {
      &lt_op_attention,
      &packed,
      {{FLOATS, 512, 384, 0}, {FLOATS, 512, 384, 0}, {FLOATS, 512, 384, 0}, {SEGMENTS, 512, 0, 0}}},
+    {"few rows",
+     &lt_op_grouped_linear,
+     NULL,
+     {{FLOATS, 256, 1024, 0}, {EXPERTS, 768, 1024, 32}, {OFFSETS, 256, 0, 32}}},
+    {"many rows",
+     &lt_op_grouped_linear,
+     NULL,
+     {{FLOATS, 1024, 1024, 0}, {EXPERTS, 768, 1024, 8}, {OFFSETS, 1024, 0, 8}}},
     {"norm", &lt_op_rms_norm, &rms, {{FLOATS, 1024, 1024, 0}, {PARAM, 1024, 0, 0}}},
     {"norm",
      &lt_op_add_rms_norm,
@@ -129,10 +139,15 @@ static void fill(lt_tensor *t, uint32_t x)
 static lt_status make_input(bench *b, const input *in, int i)
 {
     lt_tensor *t = &b->in[i];
-    const bool index = in->kind == IDS || in->kind == SEGMENTS;
+    const bool index = in->kind == IDS || in->kind == SEGMENTS || in->kind == OFFSETS;
     const lt_dtype dtype = index ? LT_I32 : in->kind == WIDE ? LT_F32 : b->dtype;
-    const int64_t n = in->kind == SEGMENTS ? 2 : in->rows;
+    const int64_t n = in->kind == SEGMENTS  ? 2
+                      : in->kind == OFFSETS ? in->below + 1
+                                            : in->rows,
+                  dim[] = {in->below, in->rows, in->cols};
     *t = in->cols > 0 ? lt_tensor_2d(dtype, in->rows, in->cols) : lt_tensor_1d(dtype, n);
+    if (in->kind == EXPERTS)
+        *t = lt_tensor_nd(dtype, 3, dim);
     LT_TRY(take(b, t));
     b->args.in[i] = t;
     if (!index) {
@@ -145,6 +160,8 @@ static lt_status make_input(bench *b, const input *in, int i)
         v[k] = (int32_t)(k * 7919 % in->below);
     if (in->kind == SEGMENTS)
         v[1] = (int32_t)in->rows;
+    for (int64_t k = 0; in->kind == OFFSETS && k < n; k++)
+        v[k] = (int32_t)(k * in->rows / in->below);
     return LT_OK;
 }
 
@@ -167,9 +184,9 @@ static lt_status open_case(bench *b, const bench_case *c)
 static lt_status open_gradients(bench *b, const bench_case *c)
 {
     for (int i = 0; i < c->def->n_in; i++) {
-        if (c->in[i].kind != FLOATS && c->in[i].kind != PARAM)
+        if (c->in[i].kind != FLOATS && c->in[i].kind != PARAM && c->in[i].kind != EXPERTS)
             continue;
-        b->din[i] = lt_tensor_as(&b->in[i], c->in[i].kind == PARAM ? LT_F32 : b->dtype);
+        b->din[i] = lt_tensor_as(&b->in[i], c->in[i].kind == FLOATS ? b->dtype : LT_F32);
         LT_TRY(take(b, &b->din[i]));
         b->args.din[i] = &b->din[i];
     }

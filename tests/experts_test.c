@@ -235,6 +235,7 @@ static double all_picks(const char *metrics)
     return sum;
 }
 
+// BR-51: pooled and for each layer, in the log and in metrics.jsonl. BR-50 is in moe_route_test.c.
 static void the_log_has_the_balance_loss_and_metrics_every_load(void **state)
 {
     const char *dir = moe_place(*state, 12);
@@ -243,6 +244,8 @@ static void the_log_has_the_balance_loss_and_metrics_every_load(void **state)
                  "features.loss_cfg.router_aux_loss_coef=0.01");
     assert_exit(r, 0);
     assert_text_contains(r.out, "| aux loss: ");
+    assert_text_contains(r.out, "\n aux loss of layers: ");
+    assert_text_contains(r.out, " | busiest: expert ");
     const char *text = lt_run_metrics(*state, lt_test_path(*state, dir, LT_PLACE_OUT));
     const double tokens = lt_run_metric(text, 1, "tokens");
     assert_true(lt_run_metric(text, 1, "aux_loss") >= 1.9); // even use would be k = 2
@@ -306,6 +309,21 @@ static void policies_and_early_updates_go_the_same_way(void **state)
     }
 }
 
+// BR-54: three tokens and a judgement, and no balance loss anywhere.
+static void answers_need_no_balance_loss(void **state)
+{
+    const char *dir = moe_place(*state, 12);
+    train(*state, dir, "lathe.init=random", "training.train_iters=1",
+          "features.loss_cfg.router_aux_loss_coef=0.5");
+    lt_run_result r = lt_lathe(*state, dir, "generate", SAVED, "--prompt", "What is it?", "--image",
+                               "pictures/p0.png", "--max-tokens", "3");
+    assert_exit(r, 0);
+    r = lt_lathe(*state, dir, "eval", "train.yaml", "--model", SAVED, "--data", LT_PLACE_DATA,
+                 "--max-tokens", "2", "--limit", "2");
+    assert_exit(r, 0);
+    assert_null(strstr(r.out, "aux"));
+}
+
 static void a_gpu_is_refused_by_name(void **state)
 {
     const char *dir = moe_place(*state, 12);
@@ -320,4 +338,5 @@ LT_TEST_MAIN(LT_TEST(every_layout_trains_alike_and_is_saved_as_it_came),
              LT_TEST(the_log_has_the_balance_loss_and_metrics_every_load),
              LT_TEST(br_08_no_padding_reaches_the_experts),
              LT_TEST(without_a_weight_the_balance_loss_is_measured_but_not_trained),
-             LT_TEST(policies_and_early_updates_go_the_same_way), LT_TEST(a_gpu_is_refused_by_name))
+             LT_TEST(policies_and_early_updates_go_the_same_way),
+             LT_TEST(answers_need_no_balance_loss), LT_TEST(a_gpu_is_refused_by_name))

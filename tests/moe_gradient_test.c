@@ -2,6 +2,7 @@
 // A model with experts as a whole: its gradients in f64 against differences of its loss (with the
 // balance loss of all layers), the CPU in f32 against f64, and bits that nothing may change.
 #include "base/rng.h"
+#include "base/text.h"
 #include "exec/exec.h"
 #include "tests/kit/lt_qwen.h"
 #include "tests/kit/made_batch.h"
@@ -16,6 +17,7 @@ static const char fields[] =
 typedef struct setup {
     lt_dtype compute;
     bool renormalise, poison;
+    bool equal; // the router's scores: the first three experts get every token, the others none
     lt_policy policy;
     int threads;
     uint64_t order_seed;
@@ -47,7 +49,7 @@ static lt_model *make_model(void *state, bool renormalise)
     return model;
 }
 
-static void fill(const world *w, void *state)
+static void fill(const world *w, void *state, bool equal)
 {
     for (int32_t i = 0; i < w->model->n_params; i++) {
         const lt_param *p = &w->model->params[i];
@@ -55,6 +57,8 @@ static void fill(const world *w, void *state)
         lt_model_init_values(p, 5, 0, p->n_elems, values);
         for (int64_t k = 0; k < p->n_elems; k++) // larger than a real start: every path shows
             values[k] += 0.1F * (float)lt_normal(lt_rng_key(11, p->name), (uint64_t)k);
+        if (equal && lt_text_ends(p->name, "mlp.gate.weight"))
+            memset(values, 0, (size_t)p->n_elems * sizeof *values);
         assert_ok(lt_exec_write(w->exec, i, LT_STATE_VALUE, 0, p->n_elems, LT_F32, values));
     }
 }
@@ -79,7 +83,7 @@ static void open_world(world *w, void *state, const setup *s)
                             .order_seed = s->order_seed,
                             .adamw = {.lr_scale = 1.0}};
     assert_ok(lt_exec_create(&o, &w->exec));
-    fill(w, state);
+    fill(w, state, s->equal);
     assert_ok(made_batch_create(&w->model->config, samples, 3, 7, &w->batch));
     w->view = w->batch.view;
     w->view.value[LT_BATCH_BALANCE].data = &w->balance;
@@ -156,21 +160,23 @@ static void all_gradients_are_those_of_the_loss(void **state)
 
 static void the_cpu_agrees_with_the_reference(void **state)
 {
-    for (int renormalise = 0; renormalise < 2; renormalise++) {
+    for (int i = 0; i < 3; i++) {
         world a, b;
         lt_step_result x, y;
-        open_world(&a, *state, &(setup){.compute = LT_F32, .renormalise = renormalise});
-        open_world(&b, *state, &(setup){.compute = LT_F64, .renormalise = renormalise});
+        setup s = {.compute = LT_F32, .renormalise = i > 0, .equal = i > 1};
+        open_world(&a, *state, &s);
+        s.compute = LT_F64;
+        open_world(&b, *state, &s);
         assert_ok(lt_exec_gradients(a.exec, &a.view, 1, &x));
         assert_ok(lt_exec_gradients(b.exec, &b.view, 1, &y));
         assert_near(x.loss, y.loss, 1e-6 * fabs(y.loss));
         assert_near(x.balance, y.balance, 1e-6 * y.balance);
-        for (int32_t i = 0; i < a.model->n_params; i++) {
-            const lt_param *p = &a.model->params[i];
+        for (int32_t n = 0; n < a.model->n_params; n++) {
+            const lt_param *p = &a.model->params[n];
             if (!p->trainable)
                 continue;
-            const double *got = read_part(*state, &a, i, LT_STATE_GRAD),
-                         *want = read_part(*state, &b, i, LT_STATE_GRAD);
+            const double *got = read_part(*state, &a, n, LT_STATE_GRAD),
+                         *want = read_part(*state, &b, n, LT_STATE_GRAD);
             double most = 0.0, off = 0.0;
             for (int64_t k = 0; k < p->n_elems; k++) {
                 most = fmax(most, fabs(want[k]));
@@ -182,6 +188,31 @@ static void the_cpu_agrees_with_the_reference(void **state)
         close_world(&a);
         close_world(&b);
     }
+}
+
+// Equal scores: of each token's experts the lower numbers win. Who gets nothing has no gradient.
+static void of_equal_scores_the_first_experts_get_all_and_the_others_no_gradient(void **state)
+{
+    world w;
+    lt_step_result r;
+    int64_t seen = 0;
+    open_world(&w, *state, &(setup){.compute = LT_F32, .renormalise = true, .equal = true});
+    assert_ok(lt_exec_gradients(w.exec, &w.view, 1, &r));
+    const double tokens = (double)w.view.extents.n[LT_EXT_TOKENS];
+    for (int64_t l = 0; l < r.use.layers; l++)
+        for (int64_t e = 0; e < r.use.experts; e++)
+            assert_near(lt_expert_picks(&r.use, l, e), e < 3 ? tokens : 0.0, 0);
+    for (int32_t i = 0; i < w.model->n_params; i++) {
+        const lt_param *p = &w.model->params[i];
+        if (!strstr(p->name, ".mlp.experts."))
+            continue;
+        const double *grad = read_part(*state, &w, i, LT_STATE_GRAD);
+        for (int64_t k = 0, half = p->n_elems / 2; k < half; k++)
+            assert_true(grad[half + k] == 0.0);
+        seen++;
+    }
+    assert_int_equal(seen, 8); // two matrices in each of four layers
+    close_world(&w);
 }
 
 // All gradients of a run, one behind the other.
@@ -210,9 +241,10 @@ static void policies_orders_and_threads_change_no_bit(void **state)
         {.policy = LT_KEEP, .poison = true, .threads = 2, .order_seed = 3},
         {.policy = LT_FULL, .poison = true, .threads = 1, .order_seed = 4},
     };
-    for (int dtype = 0; dtype < 2; dtype++) {
+    for (int n = 0; n < 3; n++) {
         lt_step_result want, got;
-        const setup plain = {.compute = dtype ? LT_BF16 : LT_F32, .renormalise = true};
+        const setup plain = {
+            .compute = n == 1 ? LT_BF16 : LT_F32, .renormalise = true, .equal = n == 2};
         lt_model *m = make_model(*state, true);
         size_t bytes = 0;
         for (int32_t i = 0; i < m->n_params; i++)
@@ -223,6 +255,7 @@ static void policies_orders_and_threads_change_no_bit(void **state)
             setup s = others[i];
             s.compute = plain.compute;
             s.renormalise = true;
+            s.equal = plain.equal;
             const float *b = gradients(*state, &s, &got);
             assert_memory_equal(a, b, bytes);
             assert_true(got.loss == want.loss && got.balance == want.balance);
@@ -232,4 +265,5 @@ static void policies_orders_and_threads_change_no_bit(void **state)
 
 LT_TEST_MAIN(LT_TEST(all_gradients_are_those_of_the_loss),
              LT_TEST(the_cpu_agrees_with_the_reference),
+             LT_TEST(of_equal_scores_the_first_experts_get_all_and_the_others_no_gradient),
              LT_TEST(policies_orders_and_threads_change_no_bit))

@@ -110,6 +110,7 @@ static void only_picked_scores_get_a_gradient(void **state)
 /* ---- the statistic and its loss ---- */
 
 // Two tokens, both to expert 0 with p = (.7, .1, .1, .1): aux = 2.8 (models.md 13.3).
+// BR-50: one softmax, not one of another; a router that sends all to one expert, by hand.
 static void the_auxiliary_loss_of_a_known_case_comes_out(void **state)
 {
     const float a = logf(0.7F), b = logf(0.1F);

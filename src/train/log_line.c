@@ -48,6 +48,16 @@ lt_status lt_step_line_text(const lt_step_line *line, lt_buf *out)
     return lt_buf_printf(out, " grad norm: %.3F |", unsigned_nan(line->grad_norm));
 }
 
+lt_status lt_experts_line_text(const lt_experts_line *line, lt_buf *out)
+{
+    LT_TRY(lt_buf_text(out, " aux loss of layers:"));
+    for (int64_t i = 0; i < line->n; i++)
+        LT_TRY(lt_buf_printf(out, " %.4f", unsigned_nan(line->layers[i])));
+    return lt_buf_printf(out, " | busiest: expert %lld of layer %lld, %.2f times an even share |",
+                         (long long)line->expert, (long long)line->layer,
+                         unsigned_nan(line->share));
+}
+
 lt_status lt_validation_line_text(int64_t unix_seconds, int64_t iteration, int64_t n_steps,
                                   double loss, lt_buf *out)
 {

@@ -32,6 +32,19 @@ typedef struct lt_step_line {
  */
 LT_NODISCARD lt_status lt_step_line_text(const lt_step_line *line, lt_buf *out);
 
+/**
+ * " aux loss of layers: 1.0021 1.3400 ... | busiest: expert 3 of layer 1, 2.41 times an even share
+ * |", sparse layers counted from 0.
+ */
+enum { LT_LAYERS_SHOWN = 1024 };
+typedef struct lt_experts_line {
+    const double *layers; /* [n] the balance loss of each by itself */
+    int64_t n;
+    int64_t layer, expert; /* the busiest */
+    double share;          /* its tokens over what it would have if all had as many */
+} lt_experts_line;
+LT_NODISCARD lt_status lt_experts_line_text(const lt_experts_line *line, lt_buf *out);
+
 /** " [time] ** validation after iteration N ** | validation steps: K | validation loss:
  * X.XXXXXXE+XX |" */
 LT_NODISCARD lt_status lt_validation_line_text(int64_t unix_seconds, int64_t iteration,

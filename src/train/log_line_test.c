@@ -33,6 +33,19 @@ static void a_step_prints_to_the_character(void **state)
     lt_buf_deinit(&out);
 }
 
+// BR-51: the pooled figure hides what one layer does.
+static void experts_have_a_line_with_a_figure_for_each_layer(void **state)
+{
+    (void)state;
+    static const double layers[] = {1.0, 3.99996, 0.0 / 1.0};
+    lt_buf out = {0};
+    const lt_experts_line line = {.layers = layers, .n = 3, .layer = 1, .expert = 7, .share = 2.5};
+    assert_ok(lt_experts_line_text(&line, &out));
+    assert_text_equal(out.data, " aux loss of layers: 1.0000 4.0000 0.0000 | busiest: expert 7 of "
+                                "layer 1, 2.50 times an even share |");
+    lt_buf_deinit(&out);
+}
+
 static void extra_losses_stand_between_loss_and_norm(void **state)
 {
     (void)state;
@@ -104,5 +117,6 @@ static void the_other_lines_print_to_the_character(void **state)
 
 LT_TEST_MAIN(LT_TEST(a_step_prints_to_the_character),
              LT_TEST(extra_losses_stand_between_loss_and_norm),
+             LT_TEST(experts_have_a_line_with_a_figure_for_each_layer),
              LT_TEST(numbers_that_are_none_print_in_capitals),
              LT_TEST(the_other_lines_print_to_the_character))

@@ -113,9 +113,10 @@ static lt_status end_line(lt_metrics *m)
     return LT_OK;
 }
 
-// The balance loss of a layer by itself: E sum_e F_e P_e. rows: its tokens.
-static double layer_balance(const lt_expert_use *u, int64_t layer, double tokens)
+double lt_layer_balance(const lt_step_metrics *s, int64_t layer)
 {
+    const lt_expert_use *u = &s->use;
+    const double tokens = (double)s->own_tokens;
     double sum = 0.0;
     for (int64_t e = 0; e < u->experts; e++)
         sum += lt_expert_picks(u, layer, e) * lt_expert_probability(u, layer, e);
@@ -129,7 +130,7 @@ static void put_experts(FILE *f, const lt_step_metrics *s)
     put(f, "aux_loss", s->aux_loss);
     for (int64_t l = 0; l < u->layers; l++)
         (void)fprintf(f, "%s%s", l > 0 ? ", " : ", \"aux_loss_layers\": [",
-                      lt_double_text(layer_balance(u, l, (double)s->own_tokens)).s);
+                      lt_double_text(lt_layer_balance(s, l)).s);
     for (int64_t l = 0; l < u->layers; l++) {
         (void)fputs(l > 0 ? "], [" : "], \"expert_load\": [[", f);
         for (int64_t e = 0; e < u->experts; e++)

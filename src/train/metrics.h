@@ -22,6 +22,9 @@ typedef struct lt_step_metrics {
     lt_expert_use use;    /* 0 layers without experts: then neither is written */
 } lt_step_metrics;
 
+/** The balance loss of a sparse layer by itself: E sum_e F_e P_e, over the first rank's tokens. */
+double lt_layer_balance(const lt_step_metrics *s, int64_t layer);
+
 typedef struct lt_metrics lt_metrics;
 /** Appends to DIR/metrics.jsonl (made if need be). A resumed run drops lines past `iteration`. */
 LT_NODISCARD lt_status lt_metrics_open(const char *dir, int64_t iteration, lt_metrics **out);

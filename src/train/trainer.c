@@ -225,6 +225,37 @@ static lt_status check_finite(const lt_step_metrics *s)
                    (long long)s->iteration, s->loss, s->grad_norm);
 }
 
+// How even each layer's use of its experts is: the pooled loss hides a layer that sends all to one.
+static lt_status log_experts(const trainer *t, const lt_step_metrics *s)
+{
+    const lt_expert_use *u = &s->use;
+    lt_experts_line line = {.n = u->layers};
+    double layers[LT_LAYERS_SHOWN], most = -1.0, all = 0.0;
+    line.layers = layers;
+    line.n = lt_min_i64(u->layers, LT_LAYERS_SHOWN);
+    for (int64_t l = 0; l < line.n; l++) {
+        double of_layer = 0.0;
+        layers[l] = lt_layer_balance(s, l);
+        for (int64_t e = 0; e < u->experts; e++) {
+            const double picks = lt_expert_picks(u, l, e);
+            of_layer += picks;
+            if (picks > most) {
+                most = picks;
+                line.layer = l;
+                line.expert = e;
+            }
+        }
+        all = fmax(all, of_layer);
+    }
+    line.share = all > 0.0 ? most * (double)u->experts / all : 0.0;
+    lt_buf text = {0};
+    const lt_status st = lt_experts_line_text(&line, &text);
+    if (st == LT_OK)
+        say(t, &text);
+    lt_buf_deinit(&text);
+    return st;
+}
+
 static lt_status log_step(trainer *t, const lt_step_metrics *s)
 {
     if (s->iteration % t->cfg->training.log_interval != 0)
@@ -246,7 +277,7 @@ static lt_status log_step(trainer *t, const lt_step_metrics *s)
     if (st == LT_OK)
         say(t, &text);
     lt_buf_deinit(&text);
-    return st;
+    return st == LT_OK && line.aux_loss != 0.0 ? log_experts(t, s) : st;
 }
 
 static lt_status log_memory(trainer *t, lt_exec_memory m)

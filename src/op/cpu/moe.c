@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of routed experts on the CPU: rows there and back, and a product for each expert.
-#include "device/gemm.h"
+// The ops of routed experts on the CPU, rows there and back; their products are in grouped.c.
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
 #include <string.h>
@@ -161,110 +160,6 @@ lt_status lt_moe_combine_bwd_cpu(const lt_op_args *a)
     }
     rows_call c = call_of(a, a->in[2], a->in[0]);
     return lt_cpu_pieces(a, a->in[2]->dim[0], lt_cpu_rows_step(c.width), combine_back_piece, &c);
-}
-
-/* ---- grouped_linear ---- */
-
-typedef struct group {
-    int64_t rows, in, out; /* of the matrix: [out, in] */
-    int64_t x, y, w;       /* first element of each */
-} group;
-
-static group group_of(const lt_op_args *a, int64_t e)
-{
-    const int32_t *offsets = a->in[2]->data;
-    group g = {
-        .rows = offsets[e + 1] - offsets[e], .in = a->in[1]->dim[2], .out = a->in[1]->dim[1]};
-    g.x = offsets[e] * g.in;
-    g.y = offsets[e] * g.out;
-    g.w = e * g.in * g.out;
-    return g;
-}
-
-lt_status lt_grouped_linear_fwd_cpu(const lt_op_args *a)
-{
-    if (!lt_cpu_takes(a, LT_IN(1) | LT_OUT(0)))
-        return lt_cpu_reference(a, LT_FORWARD);
-    for (int64_t e = 0; e < a->in[1]->dim[0]; e++) {
-        const group s = group_of(a, e);
-        const lt_gemm g = {.m = s.rows,
-                           .n = s.out,
-                           .k = s.in,
-                           .lda = s.in,
-                           .ldb = s.in,
-                           .ldc = s.out,
-                           .trans_b = true,
-                           .ab_dtype = a->in[0]->dtype,
-                           .c_dtype = a->out[0]->dtype,
-                           .bias_dtype = LT_F32,
-                           .a = lt_at(a->in[0], s.x),
-                           .b = lt_at(a->in[1], s.w),
-                           .c = lt_at(a->out[0], s.y)};
-        if (s.rows > 0)
-            LT_TRY(lt_cpu_gemm(lt_cpu_pool(a), &g));
-    }
-    return LT_OK;
-}
-
-// dx = dy W_e
-static lt_status group_input_gradient(const lt_op_args *a, const group *s)
-{
-    const lt_gemm g = {.m = s->rows,
-                       .n = s->in,
-                       .k = s->out,
-                       .lda = s->out,
-                       .ldb = s->in,
-                       .ldc = s->in,
-                       .accumulate = a->add & LT_IN(0),
-                       .ab_dtype = a->dout[0]->dtype,
-                       .c_dtype = a->din[0]->dtype,
-                       .bias_dtype = LT_F32,
-                       .a = lt_at(a->dout[0], s->y),
-                       .b = lt_at(a->in[1], s->w),
-                       .c = lt_at(a->din[0], s->x)};
-    return s->rows > 0 ? lt_cpu_gemm(lt_cpu_pool(a), &g) : LT_OK;
-}
-
-// dW_e = dy^T x; zeros for an expert that nobody came to.
-static lt_status group_weight_gradient(const lt_op_args *a, const group *s)
-{
-    const lt_gemm g = {.m = s->out,
-                       .n = s->in,
-                       .k = s->rows,
-                       .lda = s->out,
-                       .ldb = s->in,
-                       .ldc = s->in,
-                       .trans_a = true,
-                       .accumulate = a->add & LT_IN(1),
-                       .ab_dtype = a->dout[0]->dtype,
-                       .c_dtype = a->din[1]->dtype,
-                       .bias_dtype = LT_F32,
-                       .a = lt_at(a->dout[0], s->y),
-                       .b = lt_at(a->in[0], s->x),
-                       .c = lt_at(a->din[1], s->w)};
-    if (s->rows > 0)
-        return lt_cpu_gemm(lt_cpu_pool(a), &g);
-    if (!g.accumulate)
-        memset(g.c, 0, (size_t)(s->in * s->out) * lt_dtype_bytes(a->din[1]->dtype));
-    return LT_OK;
-}
-
-lt_status lt_grouped_linear_bwd_cpu(const lt_op_args *a)
-{
-    if (!lt_cpu_takes(a, LT_IN(1) | LT_OUT(0)))
-        return lt_cpu_reference(a, LT_BACKWARD);
-    if (!a->dout[0]) {
-        LT_TRY(lt_cpu_zero(a, 0));
-        return lt_cpu_zero(a, 1);
-    }
-    for (int64_t e = 0; e < a->in[1]->dim[0]; e++) {
-        const group s = group_of(a, e);
-        if (a->din[0])
-            LT_TRY(group_input_gradient(a, &s));
-        if (a->din[1])
-            LT_TRY(group_weight_gradient(a, &s));
-    }
-    return LT_OK;
 }
 
 /* ---- swiglu_halves ---- */

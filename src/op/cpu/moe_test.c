@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "device/gemm.h"
 #include "op/grouped_linear.h"
 #include "op/moe_rows.h"
 #include "tests/kit/cpu_kit.h"
@@ -51,6 +52,50 @@ static void grouped_products_agree_with_their_reference(void **state)
     }
 }
 
+// The bits of an expert's rows are those of its own product, whatever pieces it is cut into, and
+// however many rows the others have: 1 (narrow pieces), 127, 800 (two pieces down), none.
+static void a_grouped_product_has_the_bits_of_single_ones(void **state)
+{
+    enum { K = 70, N = 1100, E = 4 };
+    static const int32_t offsets[E + 1] = {0, 1, 128, 128, 928};
+    lt_tensor x = lt_test_random_of(*state, LT_F32, "928x70", 1, 1.0),
+              w = lt_test_random_of(*state, LT_F32, "4x1100x70", 2, 1.0),
+              at = lt_test_i32(*state, "5", offsets),
+              y = lt_test_tensor(*state, LT_F32, "928x1100"),
+              want = lt_test_tensor(*state, LT_F32, "928x1100");
+    for (int64_t e = 0; e < E; e++) {
+        const int64_t first = offsets[e];
+        const lt_gemm g = {.m = offsets[e + 1] - first,
+                           .n = N,
+                           .k = K,
+                           .lda = K,
+                           .ldb = K,
+                           .ldc = N,
+                           .trans_b = true,
+                           .ab_dtype = LT_F32,
+                           .c_dtype = LT_F32,
+                           .bias_dtype = LT_F32,
+                           .a = (const float *)x.data + first * K,
+                           .b = (const float *)w.data + e * N * K,
+                           .c = (float *)want.data + first * N};
+        assert_ok(lt_cpu_gemm(NULL, &g));
+    }
+    for (int threads = 1; threads <= 3; threads++) {
+        lt_pool *pool = NULL;
+        lt_device *device = NULL;
+        assert_ok(lt_pool_create(threads, &pool));
+        assert_ok(lt_cpu_open(pool, &device));
+        const lt_run run = {.device = device};
+        const lt_op_args a = {
+            .def = &lt_op_grouped_linear, .in = {&x, &w, &at}, .out = {&y}, .run = &run};
+        memset(y.data, 0x7f, lt_tensor_bytes(&y));
+        assert_ok(lt_op_kernel(a.def, LT_CPU, LT_FORWARD)(&a));
+        assert_memory_equal(y.data, want.data, lt_tensor_bytes(&y));
+        lt_device_close(device);
+        lt_pool_destroy(pool);
+    }
+}
+
 static void swiglu_halves_agrees_with_its_reference(void **state)
 {
     static const char *const shapes[] = {"1x2", "33x14", "0x6", "3x7000"};
@@ -62,4 +107,5 @@ static void swiglu_halves_agrees_with_its_reference(void **state)
 
 LT_TEST_MAIN(LT_TEST(permute_and_combine_agree_with_their_references),
              LT_TEST(grouped_products_agree_with_their_reference),
+             LT_TEST(a_grouped_product_has_the_bits_of_single_ones),
              LT_TEST(swiglu_halves_agrees_with_its_reference))
