@@ -39,7 +39,9 @@ function(lt_kit)
   target_include_directories(lt_kit PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(lt_kit PUBLIC PkgConfig::cmocka)
   # Whole runs (run_kit.c) start the program itself.
-  target_compile_definitions(lt_kit PRIVATE LATHE_PROGRAM="$<TARGET_FILE:lathe>" LATHE_SANITIZER="${LATHE_SANITIZE}")
+  list(JOIN LATHE_MPIRUN " " mpirun)
+  target_compile_definitions(lt_kit PRIVATE LATHE_PROGRAM="$<TARGET_FILE:lathe>" LATHE_SANITIZER="${LATHE_SANITIZE}"
+    LATHE_MPIRUN="${mpirun}")
 endfunction()
 
 # Every test runs in the source folder and reads its golden files from there (tests/golden, ../shared/golden).

@@ -42,6 +42,19 @@ if(LATHE_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# For tests alone: lathe opens Open MPI's library when mpirun has started it. Options that let mpirun run anywhere: as root, with more
+# ranks than cores, without ssh; it ends by itself; and its PMIx takes no locks that a rank which is killed can die with (Debian's mpirun
+# then waits for ever, all ranks being gone).
+find_program(MPIRUN NAMES mpirun.openmpi mpirun)
+if(MPIRUN)
+  execute_process(COMMAND ${MPIRUN} --version OUTPUT_VARIABLE mpirun_version ERROR_QUIET)
+endif()
+if(mpirun_version MATCHES "Open MPI|OpenRTE")
+  set(LATHE_MPIRUN /usr/bin/env PMIX_MCA_gds=hash ${MPIRUN} --allow-run-as-root --oversubscribe --bind-to none --timeout 120 --mca plm isolated)
+else()
+  message(STATUS "Open MPI's mpirun is not installed: tests of ranks as processes will be skipped")
+endif()
+
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 foreach(lib jansson yaml-0.1 libpcre2-8 libutf8proc libjpeg libpng libwebp libwebpdemux zlib cmocka)

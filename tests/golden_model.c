@@ -2,9 +2,11 @@
 // golden_model DIR...: runs every case of folders like shared/golden/model/qwen3_vl and compares
 // loss, logits, gradients
 // and the curve of a few AdamW steps. Each figure is printed; exit code 1 when one is outside its
-// tolerance. With -n N the same on N ranks, which share the rows of a case.
+// tolerance. With -n N the same on N ranks, which share the rows of a case: threads, or, with
+// mpirun -n N golden_model DIR, processes.
 #include "base/file.h"
 #include "comm/local.h"
+#include "comm/mpi/mpi.h"
 #include "tests/kit/golden_case.h"
 #include "train/feed.h"
 
@@ -419,9 +421,47 @@ static lt_status run_rank(void *ctx, lt_group *world)
     return st;
 }
 
+// As one of the processes that a launcher has started.
+static lt_status run_process(shared_run *r, lt_group *world, int ranks)
+{
+    tally *own = &r->tally[lt_group_rank(world)];
+    double sum[2];
+    LT_TRY(run_rank(r, world));
+    sum[0] = own->passed;
+    sum[1] = own->failed;
+    LT_TRY(lt_all_reduce_f64(world, sum, 2));
+    for (int i = 0; i < ranks; i++)
+        r->tally[i].passed = r->tally[i].failed = 0;
+    r->tally[0].passed = (int)sum[0];
+    r->tally[0].failed = (int)sum[1];
+    return LT_OK;
+}
+
+static lt_status run_threads(shared_run *r, const arguments *a)
+{
+    LT_TRY(lt_local_run(a->ranks, run_rank, r));
+    for (int i = 1; i < a->ranks; i++) {
+        r->tally[0].passed += r->tally[i].passed;
+        r->tally[0].failed += r->tally[i].failed;
+    }
+    return LT_OK;
+}
+
+static lt_status run(shared_run *r, arguments *a, lt_mpi *mpi)
+{
+    lt_group *world = lt_mpi_world(mpi);
+    if (world) {
+        a->ranks = lt_group_size(world);
+        return a->ranks <= LT_MAX_LOCAL_RANKS ? run_process(r, world, a->ranks)
+                                              : LT_FAIL(LT_ERR_CONFIG, "too many ranks");
+    }
+    return a->ranks > 0 ? run_threads(r, a) : run_all(a, a->threads, NULL, &r->tally[0]);
+}
+
 int main(int argc, char **argv)
 {
     arguments a = {0};
+    lt_mpi *mpi = NULL;
     if (!parse(argc, argv, &a))
         return usage();
     shared_run r = {.a = &a};
@@ -432,16 +472,16 @@ int main(int argc, char **argv)
                            : a.cuda ? limits_gpu
                                     : limits_f32;
     }
-    const lt_status st = a.ranks > 0 ? lt_local_run(a.ranks, run_rank, &r)
-                                     : run_all(&a, a.threads, NULL, &r.tally[0]);
-    for (int i = 1; i < a.ranks; i++) {
-        r.tally[0].passed += r.tally[i].passed;
-        r.tally[0].failed += r.tally[i].failed;
-    }
-    if (st != LT_OK) {
+    lt_status st = lt_mpi_open(&mpi);
+    if (st == LT_OK)
+        st = run(&r, &a, mpi);
+    const bool speaks = lt_mpi_settle(mpi, &st);
+    if (st != LT_OK && speaks)
         printf("FAIL %s\n", lt_error_message());
-        r.tally[0].failed++;
-    }
-    printf("%d passed, %d failed\n", r.tally[0].passed, r.tally[0].failed);
+    r.tally[0].failed += st != LT_OK;
+    if (speaks)
+        printf("%d passed, %d failed\n", r.tally[0].passed, r.tally[0].failed);
+    (void)fflush(stdout);
+    lt_mpi_close(mpi, st, 1);
     return r.tally[0].failed > 0;
 }

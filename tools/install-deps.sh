@@ -10,7 +10,7 @@ packages="build-essential cmake ninja-build pkg-config
   libdnnl-dev libcmocka-dev"
 for option in "$@"; do
   case $option in
-    --ci) packages="$packages git clang clang-format clang-tidy" ;;
+    --ci) packages="$packages git clang clang-format clang-tidy openmpi-bin" ;;
     --video) packages="$packages libavformat-dev libavcodec-dev libavutil-dev libswscale-dev" ;;
     *) echo "install-deps: there is no option $option" >&2; exit 2 ;;
   esac

@@ -38,6 +38,7 @@ struct lt_command {
     const char *positional; /* "CONFIG.yaml", "[COMMAND]"; NULL: takes none */
     int32_t min_positional, max_positional;
     bool overrides; /* takes section.key=value */
+    bool on_ranks;  /* all ranks of a launcher run it; else the first does alone */
     const lt_arg *options;
     int64_t n_options;
     const char *details; /* more for `lathe help NAME`, ends in a line feed; may be NULL */

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dispatch, messages, exit codes.
 #include "cli/cli.h"
+
+#include "cli/ranks.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +157,8 @@ static lt_status dispatch(int argc, char **argv)
     const lt_command *command = lt_command_find(name);
     if (!command)
         return unknown_command(name);
+    if (!command->on_ranks && !lt_cli_is_first())
+        return LT_OK;
     if (asks_for_help(argc - 1, argv + 1)) {
         char help[] = "help", *about[] = {help, argv[1], NULL};
         return lt_command_find("help")->run(lt_command_find("help"), 2, about);
@@ -175,10 +180,8 @@ static lt_status dispatch_converter(int argc, char **argv)
 int lt_cli_main(int argc, char **argv)
 {
     const bool converter = argc > 0 && lt_text_ends(argv[0], "mm-convert");
-    const lt_status st = converter ? dispatch_converter(argc, argv) : dispatch(argc, argv);
-    if (st != LT_OK && lt_error_message()[0] != '\0')
-        lt_cli_complain(st == LT_ERR_CANCELLED ? "note" : "error", lt_error_message());
-    if (fflush(stdout) != 0 && st == LT_OK)
-        return lt_exit_code_of(LT_ERR_IO);
-    return lt_exit_code_of(st);
+    lt_status st = lt_cli_join();
+    if (st == LT_OK)
+        st = converter ? dispatch_converter(argc, argv) : dispatch(argc, argv);
+    return lt_cli_leave(st);
 }

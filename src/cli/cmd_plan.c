@@ -182,7 +182,7 @@ done:
 
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
-    options o = {.steps = 100000, .ranks = 1};
+    options o = {.steps = 100000};
     return lt_cli_with_ranks(self, argc, argv, &o, &o.ranks, LT_USE_PLAN, plan);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lathe train: train as a configuration says.
+#include "cli/ranks.h"
 #include "cli/with_config.h"
 #include "comm/local.h"
 #include "train/trainer.h"
@@ -43,6 +44,7 @@ static void catch_interrupts(void)
     a.sa_handler = on_interrupt;
     (void)sigaction(SIGINT, &a, NULL);
     (void)sigaction(SIGTERM, &a, NULL);
+    (void)sigaction(SIGUSR1, &a, NULL); // mpirun hands this one on to all ranks
 }
 
 typedef struct screen {
@@ -113,12 +115,18 @@ static lt_status train(const lt_config *cfg, void *options, const lt_log *log)
     (void)options;
     catch_interrupts();
     screen view = {.bar = lt_cli_is_terminal(stderr)};
-    const lt_train_sinks sinks = {
-        .ctx = &view, .line = put_line, .status = put_status, .log = log, .stop = &stop_wanted};
+    const lt_train_sinks sinks = {.ctx = &view,
+                                  .line = put_line,
+                                  .status = put_status,
+                                  .log = log,
+                                  .stop = &stop_wanted,
+                                  .world = lt_cli_world()};
     lt_train_summary done;
     const lt_status st = lt_train(cfg, &sinks, &done);
     clear_bar(&view);
     LT_TRY(st);
+    if (!lt_cli_is_first()) // which says the rest
+        return done.stopped ? LT_ERR_CANCELLED : LT_OK;
     if (!isnan(done.last_loss)) {
         LT_NOTE(
             log, "train",
@@ -139,13 +147,13 @@ typedef struct options {
 static const lt_arg args[] = {
     {"--ranks", 'n', LT_ARG_INT, offsetof(options, ranks), "N",
      "ranks, as threads that share this machine's CPU; section parallel says how they divide the "
-     "work",
+     "work. For processes leave it away: mpirun -n N lathe train CONFIG.yaml",
      1, LT_MAX_LOCAL_RANKS},
 };
 
 static lt_status run(const lt_command *self, int argc, char **argv)
 {
-    options o = {.ranks = 1};
+    options o = {0};
     return lt_cli_with_ranks(self, argc, argv, &o, &o.ranks, LT_USE_TRAIN, train);
 }
 
@@ -156,12 +164,13 @@ const lt_command lt_command_train = {
     .min_positional = 1,
     .max_positional = 1,
     .overrides = true,
+    .on_ranks = true,
     .options = args,
     .n_options = sizeof args / sizeof *args,
     .details = "Log lines go to standard output; notes and, on a terminal, a progress bar to "
                "standard error.\n"
-               "Ctrl-C finishes the step, saves and stops; a second one ends at once. "
-               "metrics.jsonl, loss.svg\n"
+               "Ctrl-C, SIGTERM or SIGUSR1 finishes the step, saves and stops; a second one ends "
+               "at once.\nmetrics.jsonl, loss.svg "
                "and tensorboard/ go to lathe.run_dir, else training.save, else runs/.\n",
     .run = run,
 };

@@ -15,8 +15,11 @@ typedef lt_status (*lt_cli_body)(const lt_config *cfg, void *options, const lt_l
  */
 LT_NODISCARD lt_status lt_cli_with_config(const lt_command *command, int argc, char **argv,
                                           void *options, lt_config_use use, lt_cli_body body);
-/** The same for *ranks ranks, which the command line may set; NULL: one. */
+/**
+ * The same for *ranks ranks, which the command line may set; 0 becomes as many as a launcher has
+ * started, or one. NULL: one.
+ */
 LT_NODISCARD lt_status lt_cli_with_ranks(const lt_command *command, int argc, char **argv,
-                                         void *options, const int64_t *ranks, lt_config_use use,
+                                         void *options, int64_t *ranks, lt_config_use use,
                                          lt_cli_body body);
 #endif

@@ -10,6 +10,13 @@
 typedef struct lt_group lt_group;
 int32_t lt_group_size(const lt_group *g);
 int32_t lt_group_rank(const lt_group *g);
+/** Who this is, in the group of all ranks: "rank 2 of 4", and where, when that is elsewhere. */
+const char *lt_group_name(const lt_group *g);
+/** Of the group of all ranks: how many are on this rank's host, and on the CPUs that it has. */
+typedef struct lt_sharing {
+    int32_t host, cpus;
+} lt_sharing;
+lt_sharing lt_group_sharing(const lt_group *g);
 
 /**
  * Members that give the same colour (>= 0) become a group of their own, in the order that they have
@@ -28,6 +35,12 @@ typedef struct lt_pieces {
     const void *shard; /* all-gather: this rank's piece, elsewhere */
     int64_t total, chunk;
 } lt_pieces;
+
+/** Elements [first, first + n) are rank's piece. */
+typedef struct lt_piece_range {
+    int64_t first, n;
+} lt_piece_range;
+lt_piece_range lt_piece_of(const lt_pieces *p, int64_t chunk, int32_t rank);
 
 /**
  * All of these: the same n, dtype, totals and chunks on every member.
@@ -59,4 +72,9 @@ LT_NODISCARD lt_status lt_broadcast(lt_group *g, int32_t from, void *data, size_
 /** The bytes of rank `from` come to rank `to`. Others take part, but look at no data. */
 LT_NODISCARD lt_status lt_hand(lt_group *g, int32_t from, int32_t to, void *data, size_t bytes);
 LT_NODISCARD lt_status lt_barrier(lt_group *g);
+/**
+ * Nothing goes on where a rank has other text than the first one, such as another configuration.
+ * errors   LT_ERR_CONFIG, on a rank that differs: `what`, and the first line that does
+ */
+LT_NODISCARD lt_status lt_same_text(lt_group *g, const char *what, const char *text);
 #endif

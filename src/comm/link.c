@@ -16,13 +16,6 @@ struct lt_link {
     size_t room;
 };
 
-lt_piece_range lt_piece_of(const lt_pieces *p, int64_t chunk, int32_t rank)
-{
-    const int64_t from = lt_min_i64(p->total, rank * chunk),
-                  to = lt_min_i64(p->total, from + chunk);
-    return (lt_piece_range){from, to - from};
-}
-
 // Whether no two members are on the same GPU. Each tells the others what it has.
 static lt_status are_apart(const lt_device *d, lt_group *g, bool *out)
 {

@@ -33,10 +33,4 @@ LT_NODISCARD lt_status lt_link_reduce_scatter(lt_link *l, lt_stream *s, const lt
                                               int64_t n, lt_dtype dtype);
 LT_NODISCARD lt_status lt_link_all_reduce(lt_link *l, lt_stream *s, const lt_pieces *parts,
                                           int64_t n, lt_dtype dtype);
-
-/** Elements [first, first + n) are rank's piece. */
-typedef struct lt_piece_range {
-    int64_t first, n;
-} lt_piece_range;
-lt_piece_range lt_piece_of(const lt_pieces *p, int64_t chunk, int32_t rank);
 #endif

@@ -4,6 +4,7 @@
 #include "comm/local.h"
 
 #include "base/memory.h"
+#include "comm/group.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -40,20 +41,18 @@ typedef struct circle {
     int32_t rank[LT_MAX_LOCAL_RANKS]; /* in the world, for messages */
 } circle;
 
-struct lt_group {
+// A thread's hold on it.
+typedef struct member {
+    lt_group base;
     circle *c;
-    int32_t rank;
-};
+} member;
 
-int32_t lt_group_size(const lt_group *g)
+static circle *circle_of(const lt_group *g)
 {
-    return g ? g->c->size : 1;
+    return ((const member *)g)->c;
 }
 
-int32_t lt_group_rank(const lt_group *g)
-{
-    return g ? g->rank : 0;
-}
+static const lt_group_calls calls;
 
 // All members come here. sure: they all will, since all have come to the meeting before, and a
 // failure elsewhere must not take memory away that others still read. Otherwise nobody is counted
@@ -61,7 +60,7 @@ int32_t lt_group_rank(const lt_group *g)
 // last one through alone.
 static lt_status meet(const lt_group *g, bool sure)
 {
-    circle *c = g->c;
+    circle *c = circle_of(g);
     hub *h = c->hub;
     char message[sizeof h->message] = "";
     (void)pthread_mutex_lock(&h->lock);
@@ -97,8 +96,8 @@ static void fail_all(hub *h, int32_t rank, lt_status st)
 // All members have come with the same call, and see each other's offers until the next meeting.
 static lt_status begin(const lt_group *g, offer mine)
 {
-    const circle *c = g->c;
-    g->c->offers[g->rank] = mine;
+    circle *c = circle_of(g);
+    c->offers[g->rank] = mine;
     LT_TRY(meet(g, false));
     for (int32_t i = 1; i < c->size; i++) {
         const offer a = c->offers[0], b = c->offers[i];
@@ -118,10 +117,8 @@ static lt_status end(const lt_group *g)
     return meet(g, true);
 }
 
-lt_status lt_barrier(lt_group *g)
+static lt_status barrier(lt_group *g)
 {
-    if (!g)
-        return LT_OK;
     LT_TRY(begin(g, (offer){.call = "barrier"}));
     return end(g);
 }
@@ -142,20 +139,16 @@ static lt_status circle_create(hub *h, int32_t size, circle **out)
 static lt_status hold(circle *c, int32_t rank, int32_t world_rank, lt_group **out)
 {
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, sizeof(lt_group), "group of ranks"));
+    LT_TRY(lt_mem_alloc(&memory, sizeof(member), "group of ranks"));
     c->rank[rank] = world_rank;
+    *(member *)memory = (member){{.calls = &calls, .size = c->size, .rank = rank}, c};
     *out = memory;
-    **out = (lt_group){c, rank};
     return LT_OK;
 }
 
-lt_status lt_group_split(lt_group *g, int32_t colour, lt_group **out)
+static lt_status split(lt_group *g, int32_t colour, lt_group **out)
 {
-    *out = NULL;
-    if (!g)
-        return LT_OK;
-    circle *c = g->c, *mine = NULL;
-    LT_ASSERT(colour >= 0);
+    circle *c = circle_of(g), *mine = NULL;
     c->offers[g->rank] = (offer){.call = "split", .detail = colour};
     LT_TRY(meet(g, false));
     int32_t first = NOBODY, size = 0, rank = 0;
@@ -180,11 +173,9 @@ lt_status lt_group_split(lt_group *g, int32_t colour, lt_group **out)
     return meet(g, false);
 }
 
-void lt_group_close(lt_group *g)
+static void close_group(lt_group *g)
 {
-    if (!g)
-        return;
-    circle *c = g->c;
+    circle *c = circle_of(g);
     (void)pthread_mutex_lock(&c->hub->lock);
     const bool last = --c->holders == 0;
     (void)pthread_mutex_unlock(&c->hub->lock);
@@ -195,100 +186,48 @@ void lt_group_close(lt_group *g)
 
 /* ---- sums ---- */
 
-enum { BLOCK = 512, LEVELS = 8 }; /* LEVELS: 2^7 ranks */
-
-static void add_f32(float *a, const float *b, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        a[i] += b[i];
-}
-
-static void add_f64(double *a, const double *b, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        a[i] += b[i];
-}
-
-static void add(void *a, const void *b, int64_t n, lt_dtype dtype)
-{
-    if (dtype == LT_F32)
-        add_f32(a, b, n);
-    else
-        add_f64(a, b, n);
-}
-
-// Partial sums of growing numbers of ranks, as the digits of a counter: those of equal size are
-// added at once, what is left at the end from the top down.
-static void sum_block(const circle *c, int64_t part, int64_t first, int64_t n, lt_dtype dtype,
-                      void *out)
-{
-    double partial[LEVELS][BLOCK];
-    const size_t size = lt_dtype_bytes(dtype), bytes = (size_t)n * size;
-    int32_t depth = 0;
-    for (int32_t r = 0; r < c->size; r++) {
-        const lt_pieces *p = (const lt_pieces *)c->offers[r].data + part;
-        memcpy(partial[depth++], (const unsigned char *)p->full + (size_t)first * size, bytes);
-        for (int32_t count = r + 1; count % 2 == 0; count /= 2, depth--)
-            add(partial[depth - 2], partial[depth - 1], n, dtype);
-    }
-    for (; depth > 1; depth--)
-        add(partial[depth - 2], partial[depth - 1], n, dtype);
-    memcpy(out, partial[0], bytes);
-}
-
-typedef struct range {
-    int64_t first, n;
-} range;
-
-static range piece_of(const lt_pieces *p, int64_t chunk, int32_t rank)
-{
-    const int64_t from = lt_min_i64(p->total, rank * chunk),
-                  to = lt_min_i64(p->total, from + chunk);
-    return (range){from, to - from};
-}
-
 // This rank's pieces of all parts. chunk 0: the parts' own.
 static void sum_mine(const lt_group *g, const lt_pieces *parts, int64_t n, bool even,
                      lt_dtype dtype)
 {
+    const circle *c = circle_of(g);
+    const void *source[LT_MAX_LOCAL_RANKS];
     for (int64_t i = 0; i < n; i++) {
-        const int64_t chunk = even ? lt_ceil_div(parts[i].total, g->c->size) : parts[i].chunk;
-        const range mine = piece_of(&parts[i], chunk, g->rank);
-        for (int64_t at = mine.first; at < mine.first + mine.n; at += BLOCK)
-            sum_block(g->c, i, at, lt_min_i64(BLOCK, mine.first + mine.n - at), dtype,
-                      (unsigned char *)parts[i].full + (size_t)at * lt_dtype_bytes(dtype));
+        const int64_t chunk = even ? lt_ceil_div(parts[i].total, g->size) : parts[i].chunk;
+        const lt_piece_range mine = lt_piece_of(&parts[i], chunk, g->rank);
+        const size_t at = (size_t)mine.first * lt_dtype_bytes(dtype);
+        for (int32_t r = 0; r < g->size; r++) {
+            const lt_pieces *theirs = (const lt_pieces *)c->offers[r].data + i;
+            source[r] = (const unsigned char *)theirs->full + at;
+        }
+        lt_sum_in_order(source, g->size, mine.n, dtype, (unsigned char *)parts[i].full + at);
     }
 }
 
-lt_status lt_reduce_scatter(lt_group *g, const lt_pieces *parts, int64_t n, lt_dtype dtype)
+static lt_status reduce_scatter(lt_group *g, const lt_pieces *parts, int64_t n, lt_dtype dtype)
 {
-    if (!g)
-        return LT_OK;
-    LT_ASSERT(dtype == LT_F32 || dtype == LT_F64);
     LT_TRY(begin(g, (offer){"reduce-scatter", parts, n, (int32_t)dtype}));
     sum_mine(g, parts, n, false, dtype); // nobody else reads what this writes
     return end(g);
 }
 
-static void copy_piece(const lt_pieces *to, const void *from, range r, lt_dtype dtype)
+static void copy_piece(const lt_pieces *to, const void *from, lt_piece_range r, lt_dtype dtype)
 {
     const size_t size = lt_dtype_bytes(dtype);
     if (r.n > 0)
         memcpy((unsigned char *)to->full + (size_t)r.first * size, from, (size_t)r.n * size);
 }
 
-lt_status lt_all_reduce(lt_group *g, const lt_pieces *parts, int64_t n, lt_dtype dtype)
+static lt_status all_reduce(lt_group *g, const lt_pieces *parts, int64_t n, lt_dtype dtype)
 {
-    if (!g)
-        return LT_OK;
-    LT_ASSERT(dtype == LT_F32 || dtype == LT_F64);
     LT_TRY(begin(g, (offer){"all-reduce", parts, n, (int32_t)dtype}));
     sum_mine(g, parts, n, true, dtype);
     LT_TRY(end(g));
-    for (int32_t r = 0; r < g->c->size; r++) {
-        const lt_pieces *theirs = g->c->offers[r].data;
+    for (int32_t r = 0; r < g->size; r++) {
+        const lt_pieces *theirs = circle_of(g)->offers[r].data;
         for (int64_t i = 0; r != g->rank && i < n; i++) {
-            const range piece = piece_of(&parts[i], lt_ceil_div(parts[i].total, g->c->size), r);
+            const lt_piece_range piece =
+                lt_piece_of(&parts[i], lt_ceil_div(parts[i].total, g->size), r);
             copy_piece(&parts[i],
                        (const unsigned char *)theirs[i].full +
                            (size_t)piece.first * lt_dtype_bytes(dtype),
@@ -298,46 +237,44 @@ lt_status lt_all_reduce(lt_group *g, const lt_pieces *parts, int64_t n, lt_dtype
     return end(g);
 }
 
-lt_status lt_all_reduce_f64(lt_group *g, double *values, int64_t n)
-{
-    const lt_pieces part = {.full = values, .total = n};
-    return lt_all_reduce(g, &part, 1, LT_F64);
-}
-
 /* ---- copies ---- */
 
-lt_status lt_all_gather(lt_group *g, const lt_pieces *parts, int64_t n, lt_dtype dtype)
+static lt_status all_gather(lt_group *g, const lt_pieces *parts, int64_t n, lt_dtype dtype)
 {
-    if (!g)
-        return LT_OK;
     LT_TRY(begin(g, (offer){"all-gather", parts, n, (int32_t)dtype}));
-    for (int32_t r = 0; r < g->c->size; r++) {
-        const lt_pieces *theirs = g->c->offers[r].data;
+    for (int32_t r = 0; r < g->size; r++) {
+        const lt_pieces *theirs = circle_of(g)->offers[r].data;
         for (int64_t i = 0; i < n; i++)
-            copy_piece(&parts[i], theirs[i].shard, piece_of(&parts[i], parts[i].chunk, r), dtype);
+            copy_piece(&parts[i], theirs[i].shard, lt_piece_of(&parts[i], parts[i].chunk, r),
+                       dtype);
     }
     return end(g);
 }
 
-lt_status lt_broadcast(lt_group *g, int32_t from, void *data, size_t bytes)
+static lt_status broadcast(lt_group *g, int32_t from, void *data, size_t bytes)
 {
-    if (!g)
-        return LT_OK;
     LT_TRY(begin(g, (offer){"broadcast", data, (int64_t)bytes, from}));
     if (g->rank != from && bytes > 0)
-        memcpy(data, g->c->offers[from].data, bytes);
+        memcpy(data, circle_of(g)->offers[from].data, bytes);
     return end(g);
 }
 
-lt_status lt_hand(lt_group *g, int32_t from, int32_t to, void *data, size_t bytes)
+static lt_status hand(lt_group *g, int32_t from, int32_t to, void *data, size_t bytes)
 {
-    if (!g || from == to)
-        return LT_OK;
     LT_TRY(begin(g, (offer){"hand", data, (int64_t)bytes, from * LT_MAX_LOCAL_RANKS + to}));
     if (g->rank == to && bytes > 0)
-        memcpy(data, g->c->offers[from].data, bytes);
+        memcpy(data, circle_of(g)->offers[from].data, bytes);
     return end(g);
 }
+
+static const lt_group_calls calls = {.split = split,
+                                     .close = close_group,
+                                     .all_gather = all_gather,
+                                     .reduce_scatter = reduce_scatter,
+                                     .all_reduce = all_reduce,
+                                     .broadcast = broadcast,
+                                     .hand = hand,
+                                     .barrier = barrier};
 
 /* ---- running ---- */
 
@@ -354,14 +291,17 @@ static void *run_rank(void *arg)
     const runner *r = arg;
     const lt_status st = r->fn(r->ctx, r->world);
     if (st != LT_OK)
-        fail_all(r->world->c->hub, r->world->rank, st);
+        fail_all(circle_of(r->world)->hub, r->world->rank, st);
     return NULL;
 }
 
 static lt_status start(hub *h, runner *all, int32_t n, circle *world)
 {
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         LT_TRY(hold(world, i, i, &all[i].world));
+        (void)snprintf(all[i].world->name, sizeof all[i].world->name, "rank %d of %d", i, n);
+        all[i].world->sharing = (lt_sharing){n, n};
+    }
     for (int32_t i = 0; i < n; i++) {
         const int err = pthread_create(&all[i].thread, NULL, run_rank, &all[i]);
         if (err != 0) {

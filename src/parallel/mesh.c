@@ -31,7 +31,8 @@ static lt_status check(const lt_mesh_sizes *s, int64_t world)
 lt_status lt_ranks_open(lt_group *world, const lt_mesh_sizes *s, lt_ranks *out)
 {
     const int32_t size = lt_group_size(world), rank = lt_group_rank(world);
-    *out = (lt_ranks){.size = size, .rank = rank, .world = world};
+    *out =
+        (lt_ranks){.size = size, .rank = rank, .world = world, .sharing = lt_group_sharing(world)};
     LT_TRY(check(s, size));
     const int32_t across = lt_int(s->dp_shard);
     out->dp_size = size; // every rank has a stream of its own, as long as none shares a sample

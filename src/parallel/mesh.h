@@ -24,6 +24,7 @@ typedef struct lt_ranks {
     int32_t size, rank;
     int32_t dp_size, dp_rank; /* streams of data, and this rank's */
     lt_shard shard;
+    lt_sharing sharing; /* how many of them have the same memory and CPUs as this one */
     lt_group *world;    /* borrowed; NULL: one rank */
     lt_group *sharers;  /* who hold the pieces of one copy of the parameters; NULL: one */
     lt_group *replicas; /* who hold the same piece of other copies; NULL: one */

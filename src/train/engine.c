@@ -18,19 +18,19 @@ static bool gpu_lacks_experts(const lt_engine *e)
            !lt_op_kernel(&lt_op_grouped_linear, LT_CUDA, LT_FORWARD);
 }
 
-// The threads of the process, shared by its ranks.
+// The CPUs that the process may use, divided among the ranks that have the same ones.
 static lt_status open_pool(lt_engine *e)
 {
     LT_TRY(lt_pool_create(e->cfg ? lt_int(e->cfg->lathe.threads) : 0, &e->pool));
     if (!e->ranks)
         return LT_OK;
-    const int each = lt_pool_threads(e->pool) / e->ranks->size;
+    const int each = lt_pool_threads(e->pool) / e->ranks->sharing.cpus;
     lt_pool_destroy(e->pool);
     e->pool = NULL;
     return lt_pool_create(each > 1 ? each : 1, &e->pool);
 }
 
-// Several ranks are on this machine's CPU, and share its memory.
+// Several ranks are on a machine's CPU, and share its memory.
 static lt_status open_shared_cpu(lt_engine *e)
 {
     if (e->cfg->lathe.device == LT_CFG_DEVICE_CUDA) {
@@ -40,7 +40,7 @@ static lt_status open_shared_cpu(lt_engine *e)
                        lt_config_where(e->cfg, "lathe.device").s, e->ranks->size);
     }
     LT_TRY(lt_cpu_open(e->pool, &e->device));
-    e->device->memory_bytes /= e->ranks->size;
+    e->device->memory_bytes /= e->ranks->sharing.host;
     return LT_OK;
 }
 

@@ -398,5 +398,5 @@ lt_status lt_prove(const lt_config *cfg, const lt_proof_sinks *sinks, lt_proof *
     if (cfg->sizes.world <= 1)
         return LT_FAIL(LT_ERR_CONFIG,
                        "one rank has nothing to be compared with: give the number of ranks (-n 4)");
-    return lt_team_run(cfg, prove_rank, &j);
+    return lt_team_run(cfg, NULL, prove_rank, &j);
 }

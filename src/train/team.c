@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads, each with its place in the mesh.
+// Ranks as threads or processes, each with its place in the mesh.
 #include "train/team.h"
 
 #include "comm/local.h"
@@ -26,11 +26,26 @@ static lt_status run_rank(void *ctx, lt_group *world)
     return st;
 }
 
-lt_status lt_team_run(const lt_config *cfg, lt_team_fn fn, void *ctx)
+// All ranks have been given the same configuration.
+static lt_status compare(const lt_config *cfg, lt_group *world)
+{
+    lt_buf text = {0};
+    lt_status st = lt_config_print(cfg, &text);
+    if (st == LT_OK)
+        st = lt_same_text(world, "the configuration", text.data);
+    lt_buf_deinit(&text);
+    return st;
+}
+
+lt_status lt_team_run(const lt_config *cfg, lt_group *world, lt_team_fn fn, void *ctx)
 {
     job j = {cfg, fn, ctx};
     if (cfg->sizes.world <= 1)
         return fn(ctx, NULL);
+    if (world) {
+        LT_TRY(compare(cfg, world));
+        return run_rank(&j, world);
+    }
     return lt_local_run(lt_int(cfg->sizes.world), run_rank, &j);
 }
 
@@ -38,6 +53,7 @@ lt_ranks lt_team_first(const lt_config *cfg)
 {
     return (lt_ranks){.size = lt_int(cfg->sizes.world),
                       .dp_size = lt_int(cfg->sizes.dp),
+                      .sharing = {lt_int(cfg->sizes.world), lt_int(cfg->sizes.world)},
                       .shard = {lt_int(cfg->sizes.dp_shard), 0}};
 }
 

@@ -9,11 +9,12 @@
 /** A rank's work. ranks: NULL where there is but one. */
 typedef lt_status (*lt_team_fn)(void *ctx, const lt_ranks *ranks);
 /**
- * As many ranks as the configuration was loaded for, in the mesh of its section `parallel`, as
- * threads of this process.
- * errors   that of the first rank to fail, with its number
+ * As many ranks as the configuration was loaded for, in the mesh of its section `parallel`: threads
+ * of this process, or, where `world` is not NULL, processes that this one is one of.
+ * errors   threads: that of the first rank to fail, with its number; processes: this rank's own;
+ *          LT_ERR_CONFIG when a rank has another configuration than the first one
  */
-LT_NODISCARD lt_status lt_team_run(const lt_config *cfg, lt_team_fn fn, void *ctx);
+LT_NODISCARD lt_status lt_team_run(const lt_config *cfg, lt_group *world, lt_team_fn fn, void *ctx);
 
 /** The first rank's place, without the others: for those who only plan. */
 lt_ranks lt_team_first(const lt_config *cfg);

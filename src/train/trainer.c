@@ -562,18 +562,18 @@ static lt_status train(const lt_config *cfg, const lt_ranks *ranks, const lt_tra
 typedef struct job {
     const lt_config *cfg;
     const lt_train_sinks *sinks;
-    lt_train_summary *out; /* of the first rank */
+    lt_train_summary *out; /* of this process's first rank */
 } job;
 
 static lt_status train_rank(void *ctx, const lt_ranks *ranks)
 {
     const job *j = ctx;
     lt_train_summary own;
-    return train(j->cfg, ranks, j->sinks, lt_is_first(ranks) ? j->out : &own);
+    return train(j->cfg, ranks, j->sinks, lt_is_first(ranks) || j->sinks->world ? j->out : &own);
 }
 
 lt_status lt_train(const lt_config *cfg, const lt_train_sinks *sinks, lt_train_summary *out)
 {
     job j = {cfg, sinks, out};
-    return lt_team_run(cfg, train_rank, &j);
+    return lt_team_run(cfg, sinks->world, train_rank, &j);
 }

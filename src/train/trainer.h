@@ -3,6 +3,7 @@
 #ifndef LT_TRAIN_TRAINER_H
 #define LT_TRAIN_TRAINER_H
 
+#include "comm/comm.h"
 #include "train/config/config.h"
 
 #include <stdatomic.h>
@@ -23,6 +24,7 @@ typedef struct lt_train_sinks {
     const lt_log *log;
     /* set by Ctrl-C: the step is finished, a checkpoint saved, the run ends */
     const atomic_bool *stop;
+    lt_group *world; /* this process is one of these ranks; NULL: all ranks are threads of it */
 } lt_train_sinks;
 
 typedef struct lt_train_summary {

@@ -17,7 +17,8 @@
 #ifndef LATHE_PROGRAM
 #error "the build names the program under test"
 #endif
-enum { MAX_ARGS = 32, SAMPLE_MS = 1, MOST_SECONDS = 60 };
+enum { MAX_ARGS = 64, SAMPLE_MS = 1, MOST_SECONDS = 60 };
+static const char mpirun[] = LATHE_MPIRUN; // with its options, a blank between each
 
 typedef struct child {
     pid_t pid;
@@ -37,24 +38,71 @@ static void become_lathe(const char *dir, const lt_run_opts *opts, const int *fd
     if (opts->file_bytes > 0 &&
         (signal(SIGXFSZ, SIG_IGN) == SIG_ERR || setrlimit(RLIMIT_FSIZE, &limit) != 0))
         _exit(121);
-    execv(LATHE_PROGRAM, argv);
+    execv(argv[0], argv);
     _exit(122);
+}
+
+// A command line as it grows. `words` has mpirun's, cut at their blanks.
+typedef struct command {
+    char words[sizeof mpirun], count[2][16];
+    const char *argv[MAX_ARGS + 1];
+    int n;
+} command;
+
+static void add(command *c, const char *word)
+{
+    assert_true(c->n < MAX_ARGS);
+    c->argv[c->n++] = word;
+}
+
+static void add_all(command *c, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        add(c, words[i]);
+}
+
+static void add_ranks(command *c, int k, int n)
+{
+    (void)snprintf(c->count[k], sizeof c->count[k], "%d", n);
+    add(c, "-n");
+    add(c, c->count[k]);
+}
+
+static void write_command(command *c, const lt_run_opts *opts, const char *const *args)
+{
+    char *at = c->words;
+    c->n = 0;
+    memcpy(c->words, mpirun, sizeof mpirun);
+    while (opts->ranks > 0 && *at) {
+        const size_t n = strcspn(at, " ");
+        const bool more = at[n] == ' ';
+        at[n] = '\0';
+        add(c, at);
+        at += n + more;
+    }
+    if (opts->ranks > 0)
+        add_ranks(c, 0, opts->ranks - (opts->last_rank != NULL));
+    add(c, LATHE_PROGRAM);
+    add_all(c, args);
+    if (opts->last_rank) {
+        add(c, ":");
+        add_ranks(c, 1, 1);
+        add_all(c, (const char *const[]){"sh", "-c", opts->last_rank, LATHE_PROGRAM, NULL});
+        add_all(c, args);
+    }
+    c->argv[c->n] = NULL;
 }
 
 static child start(const char *dir, const lt_run_opts *opts, const char *const *args)
 {
-    static char name[] = "lathe";
-    char *argv[MAX_ARGS + 2] = {name};
+    command line;
+    union {
+        const char **in;
+        char **out;
+    } argv = {.in = line.argv};
     int out[2], err[2];
     child c = {.begin = lt_clock_now()};
-    for (int i = 0; args[i]; i++) {
-        assert_true(i < MAX_ARGS);
-        union {
-            const char *in;
-            char *out;
-        } arg = {.in = args[i]};
-        argv[i + 1] = arg.out;
-    }
+    write_command(&line, opts, args);
     assert_int_equal(pipe(out), 0);
     assert_int_equal(pipe(err), 0);
     (void)fflush(NULL);
@@ -64,7 +112,7 @@ static child start(const char *dir, const lt_run_opts *opts, const char *const *
         const int fd[2] = {out[1], err[1]};
         (void)close(out[0]);
         (void)close(err[0]);
-        become_lathe(dir, opts, fd, argv);
+        become_lathe(dir, opts, fd, argv.out);
     }
     (void)close(out[1]);
     (void)close(err[1]);
@@ -230,6 +278,11 @@ void lt_run_same_steps(void *state, const char *a, const char *b, int64_t first,
                          u, a, v, b);
         }
     }
+}
+
+bool lt_run_has_mpirun(void)
+{
+    return mpirun[0] != '\0';
 }
 
 bool lt_run_sanitized(void)

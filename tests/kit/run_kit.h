@@ -11,6 +11,9 @@ typedef struct lt_run_opts {
     const char *until;  /* this text stands in what the program has printed */
     double after_s;     /* so many seconds have passed since the start */
     int64_t file_bytes; /* no file that it writes may become longer: a disk that fills up */
+    int ranks;          /* so many processes, by mpirun (lt_run_has_mpirun) */
+    /* A shell's command for the last rank, instead: $0 is lathe, $@ its arguments. */
+    const char *last_rank;
 } lt_run_opts;
 
 typedef struct lt_run_result {
@@ -53,6 +56,8 @@ void lt_run_same_folder(void *state, const char *a, const char *b);
  */
 void lt_run_same_steps(void *state, const char *a, const char *b, int64_t first, int64_t last);
 
+/** Whether the build has found an mpirun to start several ranks with. */
+bool lt_run_has_mpirun(void);
 /** Whether this test program, and so the lathe beside it, has a sanitizer's memory in it. */
 bool lt_run_sanitized(void);
 #endif
