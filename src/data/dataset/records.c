@@ -220,9 +220,13 @@ static lt_status scan_source(lt_records *r, int64_t file)
     const char c = s.in->text[s.at];
     if (c == '{')
         return scan_lines(&s);
-    if (c != '[')
-        return LT_FAIL(LT_ERR_FORMAT, "%s:%lld: neither an array of records nor one record a line",
-                       s.in->name, (long long)s.line);
+    const bool utf16 = s.in->len >= 2 && (memcmp(s.in->text, "\xFF\xFE", 2) == 0 ||
+                                          memcmp(s.in->text, "\xFE\xFF", 2) == 0);
+    if (c != '[') {
+        return LT_FAIL(LT_ERR_FORMAT,
+                       "%s:%lld: neither an array of records nor one record a line%s", s.in->name,
+                       (long long)s.line, utf16 ? ": it is UTF-16, save it as UTF-8" : "");
+    }
     s.at++;
     return scan_array(&s);
 }

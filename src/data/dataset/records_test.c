@@ -58,6 +58,7 @@ static void a_file_of_neither_form_is_refused_with_its_line(void **state)
         {" \n ", "d.json: the file is empty"},
         {"\n\"text\"", "d.json:2: neither an array of records nor one record a line"},
         {"[1]", "d.json:1: record 1 is not an object: it begins with '1'"},
+        {"\xFF\xFE[", "d.json:1: neither an array of records nor one record a line: it is UTF-16"},
         {"[{},\n[]]", "d.json:2: record 2 is not an object: it begins with '['"},
         {"[{},\n]", "d.json:2: record 2 is not an object: it begins with ']'"},
         {"[{},\n", "d.json:2: the file ends where record 2 of its array should stand"},
