@@ -14,6 +14,7 @@ set(CMAKE_C_FLAGS_CHECK "-O1 -g -DLT_DEBUG")
 option(LATHE_ONEDNN "matrix products through oneDNN" ON)
 option(LATHE_CUDA "the CUDA backend" OFF)
 option(LATHE_FFMPEG "video files through FFmpeg's libraries (libavformat-dev, libavcodec-dev, libswscale-dev)" OFF)
+option(LATHE_NIGHTLY "tests that take hours: each family learns the shapes" OFF)
 option(LATHE_FUZZ "libFuzzer programs (clang) instead of replaying the corpus" OFF)
 set(LATHE_SANITIZE "" CACHE STRING "address (with undefined), thread, or empty")
 

@@ -107,5 +107,40 @@ static void the_excerpt_of_internvl_is_understood(void **state)
     assert_text_contains(r.out, " iteration        2/       2 |");
 }
 
+// tests/whole_run.sh takes these to the end; here they begin.
+static void the_small_models_of_all_families_begin_to_learn_the_shapes(void **state)
+{
+    static const char *const families[][2] = {
+        {"qwen3_vl", "qwen3_vl_nothink"},
+        {"qwen3_vl_moe", "qwen3_vl_nothink"},
+        {"internvl3_5", "intern_vl"},
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const char *dir = lt_test_dir(*state);
+        char *id = NULL, *chat = NULL;
+        lt_run_result r = lt_lathe(*state, dir, "data", "shapes", ".", "--family", families[i][0],
+                                   "--train", "12", "--held-out", "2");
+        assert_exit(r, 0);
+        lt_place_write(*state, dir, "user.yaml", "%s",
+                       lt_test_read(*state, "examples/shapes/train.yaml", NULL));
+        assert_ok(lt_arena_printf(*state, &id, "model.model_id=%s", families[i][0]));
+        assert_ok(lt_arena_printf(*state, &chat, "data.dataset_param.basic_parameters.template=%s",
+                                  families[i][1]));
+        r = lt_lathe(*state, dir, "train", "user.yaml", FOLDERS, id, chat,
+                     "data.dataset_param.basic_parameters.dataset=train.json",
+                     "data.dataset_param.basic_parameters.val_dataset=held_out.json",
+                     "data.dataset_param.basic_parameters.dataset_dir=.",
+                     "parallel.fsdp_plan.apply_modules=[]", "training.train_iters=2",
+                     "training.micro_batch_size=4");
+        assert_exit(r, 0);
+        assert_text_contains(r.out, " iteration        2/       2 |");
+    }
+    const lt_run_result r =
+        lt_lathe(*state, lt_test_dir(*state), "data", "shapes", ".", "--family", "llava");
+    assert_true(r.exit_code != 0);
+    assert_text_contains(r.err, "there is no small model of a family llava; there are qwen3_vl,");
+}
+
 LT_TEST_MAIN(LT_TEST(examples_run_to_their_end), LT_TEST(the_users_file_of_8b_runs_to_its_end),
-             LT_TEST(the_excerpt_of_internvl_is_understood))
+             LT_TEST(the_excerpt_of_internvl_is_understood),
+             LT_TEST(the_small_models_of_all_families_begin_to_learn_the_shapes))

@@ -113,3 +113,12 @@ if(LATHE_CUDA)
   set_property(TEST cuda/attention_graphs APPEND PROPERTY ENVIRONMENT
     "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/no_driver:/usr/local/cuda/lib64")
 endif()
+
+# Whole runs, hours long: `ctest --preset nightly`. A family is a row of tests/whole_run.sh.
+if(LATHE_NIGHTLY)
+  foreach(family qwen3_vl qwen3_vl_moe internvl3_5)
+    add_test(NAME whole_run/${family} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+      COMMAND tests/whole_run.sh $<TARGET_FILE:lathe> ${family} ${CMAKE_BINARY_DIR}/whole_run/${family})
+    set_tests_properties(whole_run/${family} PROPERTIES LABELS nightly TIMEOUT 14400)
+  endforeach()
+endif()

@@ -9,6 +9,7 @@ extern const lt_command lt_command_data;
 
 typedef struct options {
     int64_t train, held_out, turns, seed;
+    const char *family;
 } options;
 
 static const lt_arg args[] = {
@@ -19,6 +20,8 @@ static const lt_arg args[] = {
      "questions about a picture to learn from", 1, 8},
     {"--seed", 0, LT_ARG_INT, offsetof(options, seed), "N", "another seed, other pictures", 0,
      INT64_MAX},
+    {"--family", 0, LT_ARG_TEXT, offsetof(options, family), "NAME",
+     "of the model: qwen3_vl (default), qwen3_vl_moe, internvl3_5", 0, 0},
 };
 
 static lt_status make_shapes(const char *dir, const options *o, const lt_log *log)
@@ -29,6 +32,8 @@ static lt_status make_shapes(const char *dir, const options *o, const lt_log *lo
     s.n_held_out = o->held_out;
     s.turns = lt_int(o->turns);
     s.seed = (uint64_t)o->seed;
+    if (o->family)
+        s.family = o->family;
     lt_shapes_report r;
     LT_TRY(lt_shapes_write(&s, log, &r));
     (void)printf("%s: %lld pictures with %lld questions to learn from, %lld kept apart (the "
@@ -65,8 +70,7 @@ const lt_command lt_command_data = {
     .max_positional = 2,
     .options = args,
     .n_options = sizeof args / sizeof *args,
-    .details =
-        "DIR gets train.json, held_out.json, images/, and model/: config, tokenizer and\n"
-        "processor of a small Qwen3-VL without weights (train it with lathe.init: random).\n",
+    .details = "DIR gets train.json, held_out.json, images/, and model/: config, tokenizer and\n"
+               "processor of a small model without weights (train it with lathe.init: random).\n",
     .run = run,
 };

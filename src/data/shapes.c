@@ -42,7 +42,8 @@ typedef struct part {
 
 lt_shapes_opts lt_shapes_opts_default(void)
 {
-    return (lt_shapes_opts){.n_train = 10000, .n_held_out = 200, .turns = 4, .seed = 1};
+    return (lt_shapes_opts){
+        .n_train = 10000, .n_held_out = 200, .turns = 4, .seed = 1, .family = "qwen3_vl"};
 }
 
 // ---------------------------------------------------------------- scenes
@@ -273,7 +274,7 @@ static lt_status write_all(const lt_shapes_opts *o, const lt_log *log, part *tra
     LT_TRY(lt_path_join(arena, o->dir, "model", &model));
     LT_TRY(lt_dir_make(images));
     LT_TRY(lt_dir_make(model));
-    LT_TRY(lt_shapes_write_model(model));
+    LT_TRY(lt_shapes_write_model(model, o->family));
     LT_TRY(write_part(train, o, arena, bytes));
     LT_TRY(write_part(held_out, o, arena, bytes));
     report(train, held_out, out);

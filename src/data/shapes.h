@@ -13,8 +13,9 @@ typedef struct lt_shapes_opts {
     int64_t n_held_out; // pictures kept apart, one question each
     int turns;          // short questions about a picture to learn from, at most 5
     uint64_t seed;
+    const char *family; // of the model: "qwen3_vl", "qwen3_vl_moe", "internvl3_5"
 } lt_shapes_opts;
-/** 10000 and 200 pictures, up to 4 questions a picture, seed 1; dir NULL */
+/** 10000 and 200 pictures, up to 4 questions a picture, seed 1, qwen3_vl; dir NULL */
 lt_shapes_opts lt_shapes_opts_default(void);
 
 typedef struct lt_shapes_report {
@@ -35,9 +36,10 @@ LT_NODISCARD lt_status lt_shapes_write(const lt_shapes_opts *opts, const lt_log 
                                        lt_shapes_report *out);
 
 /**
- * The files of a small Qwen3-VL without weights: config.json, tokenizer.json (byte-level BPE of
- * Qwen's form, its merges learned from the questions), tokenizer_config.json,
+ * The files of a small model of a family, without weights: config.json, tokenizer.json (byte-level
+ * BPE of Qwen's form, its merges learned from the questions), tokenizer_config.json,
  * generation_config.json, preprocessor_config.json, video_preprocessor_config.json.
+ * errors   LT_ERR_CONFIG for a family that has none, with those there are
  */
-LT_NODISCARD lt_status lt_shapes_write_model(const char *dir);
+LT_NODISCARD lt_status lt_shapes_write_model(const char *dir, const char *family);
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of the demo's model: a Qwen3-VL of three million parameters, without weights.
+// The files of the demo's model, a Qwen3-VL of three million parameters without weights, and of its
+// like of other families.
 #include <jansson.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "data/shapes.h"
@@ -21,6 +23,8 @@ enum {
     KV_HEADS = 2,
     HEAD = 32,
     MLP = 512,
+    EXPERTS = 8,
+    EXPERTS_OF_A_TOKEN = 2,
     VOCAB_STEP = 64, // rows of the embedding come in multiples of it
     FLOOR_PIXELS = 4096,
     MOST_PIXELS = 65536,
@@ -55,16 +59,83 @@ static json_t *vision_config(void)
                      "temporal_patch_size", 2);
 }
 
-static json_t *model_config(const lt_shapes_ids *ids)
+static json_t *qwen_config(const lt_shapes_ids *ids, const char *architecture, const char *type,
+                           json_t *text)
 {
-    const int64_t rows = lt_round_up(ids->vocab, VOCAB_STEP);
     return json_pack("{s:[s], s:I, s:s, s:o, s:b, s:I, s:o, s:I, s:I}", "architectures",
-                     "Qwen3VLForConditionalGeneration", "image_token_id",
-                     (json_int_t)ids->image_pad, "model_type", "qwen3_vl", "text_config",
-                     text_config(rows), "tie_word_embeddings", 1, "video_token_id",
+                     architecture, "image_token_id", (json_int_t)ids->image_pad, "model_type", type,
+                     "text_config", text, "tie_word_embeddings", 1, "video_token_id",
                      (json_int_t)ids->video_pad, "vision_config", vision_config(),
                      "vision_end_token_id", (json_int_t)ids->vision_end, "vision_start_token_id",
                      (json_int_t)ids->vision_start);
+}
+
+static int64_t rows_of(const lt_shapes_ids *ids)
+{
+    return lt_round_up(ids->vocab, VOCAB_STEP);
+}
+
+static json_t *dense_config(const lt_shapes_ids *ids)
+{
+    return qwen_config(ids, "Qwen3VLForConditionalGeneration", "qwen3_vl",
+                       text_config(rows_of(ids)));
+}
+
+// Two of eight experts of half the dense width: as much work for a token.
+static json_t *experts_config(const lt_shapes_ids *ids)
+{
+    json_t *text = text_config(rows_of(ids)),
+           *experts = json_pack(
+               "{s:s, s:i, s:i, s:i, s:b, s:i, s:[], s:f}", "model_type", "qwen3_vl_moe_text",
+               "num_experts", EXPERTS, "num_experts_per_tok", EXPERTS_OF_A_TOKEN,
+               "moe_intermediate_size", MLP / EXPERTS_OF_A_TOKEN, "norm_topk_prob", 1,
+               "decoder_sparse_step", 1, "mlp_only_layers", "router_aux_loss_coef", 0.001);
+    json_object_update(text, experts);
+    json_decref(experts);
+    return qwen_config(ids, "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", text);
+}
+
+// A picture is one tile of 4 x 4 patches: a token for each cell.
+static json_t *intern_config(const lt_shapes_ids *ids)
+{
+    json_t *text = text_config(rows_of(ids));
+    json_object_set_new(text, "model_type", json_string("qwen3"));
+    json_object_del(text, "rope_scaling");
+    json_t *vision = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:[i, i], s:[i, i], s:b, s:b, s:s, s:f, s:s, s:f, s:b, s:f}",
+        "model_type", "internvl_vision", "hidden_size", VISION_WIDTH, "num_hidden_layers",
+        VISION_DEPTH, "num_attention_heads", VISION_HEADS, "intermediate_size", VISION_MLP,
+        "image_size", LT_SHAPES_SIDE, LT_SHAPES_SIDE, "patch_size", PATCH, PATCH, "attention_bias",
+        1, "use_qk_norm", 0, "norm_type", "layer_norm", "layer_norm_eps", 1e-6, "hidden_act",
+        "gelu", "layer_scale_init_value", 0.1, "use_mean_pooling", 1, "initializer_range",
+        init_std);
+    return json_pack("{s:[s], s:s, s:I, s:f, s:i, s:s, s:b, s:o, s:o}", "architectures",
+                     "InternVLForConditionalGeneration", "model_type", "internvl", "image_token_id",
+                     (json_int_t)ids->tile_token, "downsample_ratio", 1.0 / MERGE,
+                     "vision_feature_layer", -1, "projector_hidden_act", "gelu",
+                     "tie_word_embeddings", 1, "text_config", text, "vision_config", vision);
+}
+
+static const struct {
+    const char *name;
+    json_t *(*config)(const lt_shapes_ids *ids);
+} families[] = {
+    {"qwen3_vl", dense_config}, {"qwen3_vl_moe", experts_config}, {"internvl3_5", intern_config}};
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+static lt_status find_family(const char *name, int *out)
+{
+    for (int i = 0; i < N_FAMILIES; i++) {
+        if (strcmp(families[i].name, name) == 0) {
+            *out = i;
+            return LT_OK;
+        }
+    }
+    return LT_FAIL(
+        LT_ERR_CONFIG,
+        "there is no small model of a family %.60s; there are qwen3_vl, qwen3_vl_moe and "
+        "internvl3_5",
+        name);
 }
 
 static json_t *processor_config(const char *kind, const char *type)
@@ -114,16 +185,18 @@ static lt_status write_value(const char *dir, const char *name, json_t *value)
     return st;
 }
 
-lt_status lt_shapes_write_model(const char *dir)
+lt_status lt_shapes_write_model(const char *dir, const char *family)
 {
+    int f = 0;
     lt_buf tokenizer = {0}, config = {0};
     lt_shapes_ids ids;
     lt_status st;
+    LT_TRY_GOTO(st, find_family(family, &f), done);
     LT_TRY_GOTO(st, lt_dir_make(dir), done);
     LT_TRY_GOTO(st, lt_shapes_tokenizer(&tokenizer, &config, &ids), done);
     LT_TRY_GOTO(st, write_bytes(dir, "tokenizer.json", &tokenizer), done);
     LT_TRY_GOTO(st, write_bytes(dir, "tokenizer_config.json", &config), done);
-    LT_TRY_GOTO(st, write_value(dir, "config.json", model_config(&ids)), done);
+    LT_TRY_GOTO(st, write_value(dir, "config.json", families[f].config(&ids)), done);
     LT_TRY_GOTO(st, write_value(dir, "generation_config.json", generation_config(&ids)), done);
     LT_TRY_GOTO(st,
                 write_value(dir, "preprocessor_config.json",

@@ -69,7 +69,8 @@ void lt_scene_shuffle(lt_mt19937 *g, int cells[LT_SHAPES_CELLS]);
  * token.
  */
 typedef struct lt_shapes_ids {
-    int64_t vocab, end_of_text, im_start, im_end, vision_start, vision_end, image_pad, video_pad;
+    int64_t vocab, end_of_text, im_start, im_end, vision_start, vision_end, image_pad, video_pad,
+        tile_token; // InternVL's <IMG_CONTEXT>
 } lt_shapes_ids;
 LT_NODISCARD lt_status lt_shapes_tokenizer(lt_buf *tokenizer_json, lt_buf *config_json,
                                            lt_shapes_ids *ids);

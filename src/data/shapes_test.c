@@ -205,7 +205,7 @@ static void shapes_are_drawn_in_their_cells(void **state)
 static void the_models_files_fit_each_other(void **state)
 {
     const char *dir = lt_test_path(*state, lt_test_dir(*state), "model");
-    assert_ok(lt_shapes_write_model(dir));
+    assert_ok(lt_shapes_write_model(dir, "qwen3_vl"));
     lt_tokenizer *t = NULL;
     assert_ok(lt_tokenizer_open(dir, &t));
     static const char text[] =

@@ -27,7 +27,8 @@ typedef struct trainer {
     int n_merges;
 } trainer;
 
-// Qwen's added tokens in their order; those of the second half are not special.
+// Qwen's added tokens in their order; those of the second half are not special. Behind them
+// InternVL's.
 static const char *const added[] = {"<|endoftext|>",
                                     "<|im_start|>",
                                     "<|im_end|>",
@@ -53,8 +54,11 @@ static const char *const added[] = {"<|endoftext|>",
                                     "<tool_response>",
                                     "</tool_response>",
                                     "<think>",
-                                    "</think>"};
-enum { N_ADDED = sizeof added / sizeof added[0], N_SPECIAL = 14 };
+                                    "</think>",
+                                    "<img>",
+                                    "</img>",
+                                    "<IMG_CONTEXT>"};
+enum { N_ADDED = sizeof added / sizeof added[0], N_SPECIAL = 14, FIRST_INTERN = 26 };
 
 static const char pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
                               "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
@@ -252,10 +256,15 @@ static json_t *merges(const trainer *t)
     return list;
 }
 
+static bool is_special(int i)
+{
+    return i < N_SPECIAL || i >= FIRST_INTERN;
+}
+
 static json_t *added_token(int i)
 {
     return json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", added[i], "single_word", 0,
-                     "lstrip", 0, "rstrip", 0, "normalized", 0, "special", i < N_SPECIAL);
+                     "lstrip", 0, "rstrip", 0, "normalized", 0, "special", is_special(i));
 }
 
 static json_t *tokenizer_of(const trainer *t, int64_t *first_added)
@@ -346,6 +355,7 @@ lt_status lt_shapes_tokenizer(lt_buf *tokenizer_json, lt_buf *config_json, lt_sh
                            .vision_start = first + 9,
                            .vision_end = first + 10,
                            .image_pad = first + 12,
-                           .video_pad = first + 13};
+                           .video_pad = first + 13,
+                           .tile_token = first + FIRST_INTERN + 2};
     return dump(config_of(first), config_json);
 }
