@@ -2,6 +2,7 @@
 // grouped_linear and swiglu_halves: shape rules, references and table rows.
 #include "op/grouped_linear.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 /* ---- grouped_linear ---- */
@@ -86,8 +87,12 @@ const lt_op_def lt_op_grouped_linear = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(2),
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_grouped_linear_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_grouped_linear_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_grouped_linear_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_grouped_linear_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_grouped_linear_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_grouped_linear_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2),
     .flops = flops,
 };
@@ -140,8 +145,12 @@ const lt_op_def lt_op_swiglu_halves = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer_halves,
-    .forward = {[LT_REF] = halves_ref, [LT_CPU] = lt_swiglu_halves_fwd_cpu},
-    .backward = {[LT_REF] = halves_backward_ref, [LT_CPU] = lt_swiglu_halves_bwd_cpu},
+    .forward = {[LT_REF] = halves_ref,
+                [LT_CPU] = lt_swiglu_halves_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_swiglu_halves_fwd_cuda)},
+    .backward = {[LT_REF] = halves_backward_ref,
+                 [LT_CPU] = lt_swiglu_halves_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_swiglu_halves_bwd_cuda)},
     .backward_reads = LT_IN(0),
     .flags = LT_OP_CHEAP,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_stats and moe_balance: shape rules, references and table rows.
+#include "op/cuda/kernels.h"
 #include "op/moe_route.h"
 #include <math.h>
 #include <string.h>
@@ -97,8 +98,8 @@ const lt_op_def lt_op_moe_stats = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(1),
     .infer = infer_stats,
-    .forward = {[LT_REF] = stats_ref},
-    .backward = {[LT_REF] = stats_backward_ref},
+    .forward = {[LT_REF] = stats_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_stats_fwd_cuda)},
+    .backward = {[LT_REF] = stats_backward_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_stats_bwd_cuda)},
     .backward_reads = LT_IN(0),
     .scratch = stats_scratch,
 };
@@ -204,8 +205,9 @@ const lt_op_def lt_op_moe_balance = {
     .n_out = 3,
     .dtypes = LT_FLOATS,
     .infer = infer_balance,
-    .forward = {[LT_REF] = balance_ref},
-    .backward = {[LT_REF] = balance_backward_ref},
+    .forward = {[LT_REF] = balance_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_balance_fwd_cuda)},
+    .backward =
+        {[LT_REF] = balance_backward_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_balance_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1),
     .scratch = balance_scratch,
     .flags = LT_OP_YIELDS_IN_BACKWARD,

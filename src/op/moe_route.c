@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_route: shape rule, reference and table row.
 #include "op/moe_route.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 #include <string.h>
 
@@ -136,8 +137,8 @@ const lt_op_def lt_op_moe_route = {
     .n_out = 4,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref},
-    .backward = {[LT_REF] = backward_ref},
+    .forward = {[LT_REF] = forward_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_route_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref, [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_route_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_OUT(1),
     .scratch = scratch,
     .flags = LT_OP_ALWAYS_SAVE,

@@ -2,6 +2,7 @@
 // moe_permute and moe_combine: shape rules, references and table rows.
 #include "op/moe_rows.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 
 /* ---- moe_permute ---- */
 
@@ -51,8 +52,12 @@ const lt_op_def lt_op_moe_permute = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(1),
     .infer = infer_permute,
-    .forward = {[LT_REF] = permute_ref, [LT_CPU] = lt_moe_permute_fwd_cpu},
-    .backward = {[LT_REF] = permute_backward_ref, [LT_CPU] = lt_moe_permute_bwd_cpu},
+    .forward = {[LT_REF] = permute_ref,
+                [LT_CPU] = lt_moe_permute_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_permute_fwd_cuda)},
+    .backward = {[LT_REF] = permute_backward_ref,
+                 [LT_CPU] = lt_moe_permute_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_permute_bwd_cuda)},
     .backward_reads = LT_IN(1),
     .flags = LT_OP_CHEAP,
 };
@@ -119,8 +124,12 @@ const lt_op_def lt_op_moe_combine = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(2),
     .infer = infer_combine,
-    .forward = {[LT_REF] = combine_ref, [LT_CPU] = lt_moe_combine_fwd_cpu},
-    .backward = {[LT_REF] = combine_backward_ref, [LT_CPU] = lt_moe_combine_bwd_cpu},
+    .forward = {[LT_REF] = combine_ref,
+                [LT_CPU] = lt_moe_combine_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_combine_fwd_cuda)},
+    .backward = {[LT_REF] = combine_backward_ref,
+                 [LT_CPU] = lt_moe_combine_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_moe_combine_bwd_cuda)},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2),
 };
 

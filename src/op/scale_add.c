@@ -3,6 +3,7 @@
 #include "op/scale_add.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
+#include "op/cuda/kernels.h"
 
 enum { X, SCALE, BRANCH };
 
@@ -54,8 +55,12 @@ const lt_op_def lt_op_scale_add = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer,
-    .forward = {[LT_REF] = forward_ref, [LT_CPU] = lt_scale_add_fwd_cpu},
-    .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_scale_add_bwd_cpu},
+    .forward = {[LT_REF] = forward_ref,
+                [LT_CPU] = lt_scale_add_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_scale_add_fwd_cuda)},
+    .backward = {[LT_REF] = backward_ref,
+                 [LT_CPU] = lt_scale_add_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_scale_add_bwd_cuda)},
     .backward_reads = LT_IN(SCALE) | LT_IN(BRANCH),
     .scratch = scratch,
     .flags = LT_OP_CHEAP | LT_OP_IN_PLACE,

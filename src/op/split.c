@@ -3,6 +3,7 @@
 // as pieces of one width, dealt out to the parts in turn.
 #include "op/split.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 
 enum { THIRDS = 3, PAIR = 2 };
 
@@ -68,8 +69,12 @@ const lt_op_def lt_op_split_thirds = {
     .n_out = THIRDS,
     .dtypes = LT_FLOATS,
     .infer = infer_thirds,
-    .forward = {[LT_REF] = split_ref, [LT_CPU] = lt_split_fwd_cpu},
-    .backward = {[LT_REF] = split_back_ref, [LT_CPU] = lt_split_bwd_cpu},
+    .forward = {[LT_REF] = split_ref,
+                [LT_CPU] = lt_split_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_split_fwd_cuda)},
+    .backward = {[LT_REF] = split_back_ref,
+                 [LT_CPU] = lt_split_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_split_bwd_cuda)},
     .flags = LT_OP_CHEAP,
 };
 
@@ -86,8 +91,12 @@ const lt_op_def lt_op_split_heads = {
     .n_out = PAIR,
     .dtypes = LT_FLOATS,
     .infer = infer_heads,
-    .forward = {[LT_REF] = split_ref, [LT_CPU] = lt_split_fwd_cpu},
-    .backward = {[LT_REF] = split_back_ref, [LT_CPU] = lt_split_bwd_cpu},
+    .forward = {[LT_REF] = split_ref,
+                [LT_CPU] = lt_split_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_split_fwd_cuda)},
+    .backward = {[LT_REF] = split_back_ref,
+                 [LT_CPU] = lt_split_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_split_bwd_cuda)},
     .flags = LT_OP_CHEAP,
 };
 
@@ -135,8 +144,12 @@ const lt_op_def lt_op_join = {
     .n_out = 1,
     .dtypes = LT_FLOATS,
     .infer = infer_join,
-    .forward = {[LT_REF] = join_ref, [LT_CPU] = lt_join_fwd_cpu},
-    .backward = {[LT_REF] = join_back_ref, [LT_CPU] = lt_join_bwd_cpu},
+    .forward = {[LT_REF] = join_ref,
+                [LT_CPU] = lt_join_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_join_fwd_cuda)},
+    .backward = {[LT_REF] = join_back_ref,
+                 [LT_CPU] = lt_join_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_join_bwd_cuda)},
     .flags = LT_OP_CHEAP,
 };
 

@@ -2,6 +2,7 @@
 // tile_embed and tile_patches: shape rules, references and table rows.
 #include "op/tiles.h"
 #include "op/cpu/kernels.h"
+#include "op/cuda/kernels.h"
 #include <math.h>
 
 enum { Z, TABLE, CLASS, PLACES, TILES };
@@ -143,8 +144,12 @@ const lt_op_def lt_op_tile_embed = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(PLACES) | LT_IN(TILES),
     .infer = infer_embed,
-    .forward = {[LT_REF] = embed_ref, [LT_CPU] = lt_tile_embed_fwd_cpu},
-    .backward = {[LT_REF] = embed_backward_ref, [LT_CPU] = lt_tile_embed_bwd_cpu},
+    .forward = {[LT_REF] = embed_ref,
+                [LT_CPU] = lt_tile_embed_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_tile_embed_fwd_cuda)},
+    .backward = {[LT_REF] = embed_backward_ref,
+                 [LT_CPU] = lt_tile_embed_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_tile_embed_bwd_cuda)},
     .backward_reads = LT_IN(TABLE) | LT_IN(PLACES) | LT_IN(TILES),
     .scratch = embed_scratch,
     .flags = LT_OP_CHEAP,
@@ -204,8 +209,12 @@ const lt_op_def lt_op_tile_patches = {
     .dtypes = LT_FLOATS,
     .index_in = LT_IN(1),
     .infer = infer_patches,
-    .forward = {[LT_REF] = patches_ref, [LT_CPU] = lt_tile_patches_fwd_cpu},
-    .backward = {[LT_REF] = patches_backward_ref, [LT_CPU] = lt_tile_patches_bwd_cpu},
+    .forward = {[LT_REF] = patches_ref,
+                [LT_CPU] = lt_tile_patches_fwd_cpu,
+                [LT_CUDA] = LT_CUDA_KERNEL(lt_tile_patches_fwd_cuda)},
+    .backward = {[LT_REF] = patches_backward_ref,
+                 [LT_CPU] = lt_tile_patches_bwd_cpu,
+                 [LT_CUDA] = LT_CUDA_KERNEL(lt_tile_patches_bwd_cuda)},
     .backward_reads = LT_IN(1),
     .flags = LT_OP_CHEAP,
 };
