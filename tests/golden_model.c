@@ -370,11 +370,14 @@ static bool parse(int argc, char **argv, arguments *a)
     return a->n_dirs > 0 && a->ranks >= 0 && a->ranks <= LT_MAX_LOCAL_RANKS;
 }
 
-static lt_status open_device(const arguments *a, lt_pool *pool, lt_device **out)
+// Ranks take the GPUs of the machine in turn.
+static lt_status open_device(const arguments *a, lt_pool *pool, const lt_ranks *ranks,
+                             lt_device **out)
 {
+    const int n = lt_gpus().n, rank = ranks ? ranks->rank : 0;
     if (a->ref)
         return lt_ref_open(out);
-    return a->cuda ? lt_cuda_open(0, pool, out) : lt_cpu_open(pool, out);
+    return a->cuda ? lt_cuda_open(n > 0 ? rank % n : 0, pool, out) : lt_cpu_open(pool, out);
 }
 
 // All folders, on one rank.
@@ -388,7 +391,7 @@ static lt_status run_all(const arguments *a, int threads, const lt_ranks *ranks,
                         .ranks = ranks};
     lt_status st = lt_pool_create(threads, &pool);
     if (st == LT_OK)
-        st = open_device(a, pool, &opts.device);
+        st = open_device(a, pool, ranks, &opts.device);
     for (int i = 0; st == LT_OK && i < a->n_dirs; i++) {
         st = run_folder(a->dirs[i], &opts, t);
         if (st != LT_OK && !ranks) {

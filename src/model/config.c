@@ -144,6 +144,11 @@ const char *lt_model_head_name(const lt_model_config *config)
     return config->family->head_name;
 }
 
+bool lt_model_on_gpu(const lt_model_config *config)
+{
+    return config->family->on_gpu;
+}
+
 const char *lt_model_old_head_name(const lt_model_config *config)
 {
     return config->family->old_head_name;

@@ -97,6 +97,8 @@ LT_NODISCARD lt_status lt_model_config_parse(const char *text, size_t len, const
 /** The same for FOLDER/config.json. errors also LT_ERR_NOT_FOUND, LT_ERR_IO */
 LT_NODISCARD lt_status lt_model_config_load(const char *folder, const lt_model_cut *cut,
                                             lt_model_config *out);
+/** Whether its golden models have passed on a GPU; others stay on the CPU. */
+bool lt_model_on_gpu(const lt_model_config *config);
 /** Older checkpoints of the family store the head under this name; NULL: there are none. */
 const char *lt_model_old_head_name(const lt_model_config *config);
 /** Values in one patch row: channels * temporal_patch * patch * patch. */

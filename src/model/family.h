@@ -23,6 +23,7 @@ struct lt_family {
     bool experts_transposed; /* published files hold experts as [E, in, out]: decides where a shape
                                 fits both */
     const char *old_head_name; /* in older ones; NULL: the same */
+    bool on_gpu;               /* its golden models have passed on one */
 };
 
 /** The table, and how many rows it has. Rows without `read` are known by name alone. */

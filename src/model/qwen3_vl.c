@@ -19,4 +19,5 @@ static lt_status read_config(const lt_json_scope *root, lt_model_config *out)
 const lt_family lt_family_qwen3_vl = {.model_type = "qwen3_vl",
                                       .read = read_config,
                                       .build = lt_qwen_vl_build,
-                                      .head_name = "lm_head.weight"};
+                                      .head_name = "lm_head.weight",
+                                      .on_gpu = true};

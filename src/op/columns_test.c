@@ -159,11 +159,14 @@ static bool has_kernel(const lt_op_def *def)
     return def->forward[LT_CPU] || def->backward[LT_CPU];
 }
 
-// Routed experts have inputs that hang together: cpu/moe_test.c makes and compares them.
+// Routed experts and linear attention have inputs that hang together: cpu/moe_test.c and
+// cpu/delta_test.c make and compare them.
 static bool compared_elsewhere(const lt_op_def *def)
 {
-    static const char *const names[] = {"moe_permute", "moe_combine", "grouped_linear",
-                                        "swiglu_halves"};
+    static const char *const names[] = {"moe_permute",   "moe_combine",    "grouped_linear",
+                                        "swiglu_halves", "conv_silu",      "gdn_gates",
+                                        "gated_delta",   "gated_rms_norm", "sigmoid_gate",
+                                        "split_heads",   "join",           "shift_rows"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(def->name, names[i]) == 0)
             return true;

@@ -4,18 +4,16 @@
 
 #include "base/file.h"
 #include "base/pattern.h"
-#include "op/grouped_linear.h"
 #include "optim/lr_scale.h"
 #include "plan/policy.h"
 #include "train/weights.h"
 
 #include <string.h>
 
-// Routed experts on a GPU wait for their kernels.
-static bool gpu_lacks_experts(const lt_engine *e)
+// Other families wait for their kernels, or for a GPU to try them on.
+static bool stays_on_cpu(const lt_engine *e)
 {
-    return e->model->balance_block >= 0 &&
-           !lt_op_kernel(&lt_op_grouped_linear, LT_CUDA, LT_FORWARD);
+    return !lt_model_on_gpu(&e->model->config);
 }
 
 // The CPUs that the process may use, divided among the ranks that have the same ones.
@@ -53,13 +51,13 @@ static lt_status open_device(lt_engine *e, const lt_rates *paper)
     if (e->ranks)
         return open_shared_cpu(e);
     const int want = c ? c->device : LT_CFG_DEVICE_AUTO;
-    if (want == LT_CFG_DEVICE_CUDA && gpu_lacks_experts(e)) {
+    if (want == LT_CFG_DEVICE_CUDA && stays_on_cpu(e)) {
         return LT_FAIL(LT_ERR_UNSUPPORTED,
                        "lathe.device is cuda, but models of type %s train on the CPU alone so far: "
                        "set lathe.device: cpu",
                        e->model->config.model_type);
     }
-    if (want == LT_CFG_DEVICE_CPU || gpu_lacks_experts(e))
+    if (want == LT_CFG_DEVICE_CPU || stays_on_cpu(e))
         return lt_cpu_open(e->pool, &e->device);
     const lt_status st = lt_cuda_open(0, e->pool, &e->device);
     if (st == LT_OK)
