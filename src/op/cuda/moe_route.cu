@@ -187,7 +187,8 @@ static __device__ int64_t slot_of(const int32_t *picked, int64_t k, int64_t e)
     return j;
 }
 
-// A block a token: dz_e = p_e ([e picked] dw_e - sum_j p_j dw_j), p over all experts or those picked
+// A block a token: dz_e = p_e ([e picked] dw_e - sum_j p_j dw_j), p over all experts or those
+// picked
 __global__ static void route_gradient(route_back_args r)
 {
     const int64_t t = blockIdx.x;
