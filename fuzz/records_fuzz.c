@@ -21,6 +21,9 @@ static void convert_all(json_t *record, lt_arena *arena)
     a.images = "images";
     a.system = "system";
     convert(&a, record, arena);
+    a.formatting = "internvl";
+    convert(&a, record, arena);
+    a.formatting = "sharegpt";
     a.tools = "tools";
     a.habits = LT_HABITS_FACTORY;
     convert(&a, record, arena);

@@ -44,6 +44,29 @@ static void pictures_are_trained_saved_and_gone_on_from(void **state)
     }
 }
 
+// BR-31: a checkpoint says how its pictures were cut, not how its base's were.
+static void a_checkpoint_says_how_its_pictures_were_cut(void **state)
+{
+    const char *dir = lt_intern_pictures(*state, LT_INTERN_REMOTE, false);
+    lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=1");
+    assert_exit(r, 0);
+    const char *text = lt_place_read(*state, dir, "out/iter_0000001/config.json");
+    assert_text_contains(text, "\"dynamic_image_size\": true");
+    assert_text_contains(text, "\"use_thumbnail\": true");
+    assert_text_contains(text, "\"max_dynamic_patch\": 4");
+    assert_null(strstr(text, "min_dynamic_patch"));
+    assert_null(strstr(text, "pad2square"));
+    // Nothing asked for: the tiles of the checkpoint's config.json.
+    lt_place_edit(*state, dir, "train.yaml", "    max_dynamic_patch: 4\n", "");
+    lt_place_edit(*state, dir, "train.yaml", "    dynamic_image_size: true\n", "");
+    r = lt_lathe(*state, dir, "check", "train.yaml", "--show", "3");
+    assert_text_contains(r.out, "1 tile of 28 x 28");
+    r = lt_lathe(*state, dir, "check", "train.yaml", "--show", "3",
+                 "model.model_name_or_path=out/iter_0000001");
+    assert_exit(r, 0);
+    assert_text_contains(r.out, "5 tiles of 28 x 28");
+}
+
 static void answers_and_judgements_see_the_pictures(void **state)
 {
     const char *dir = lt_intern_pictures(*state, LT_INTERN_OLDER, false);
@@ -146,6 +169,7 @@ static void row_57_a_pad_id_that_is_an_ordinary_token_is_warned_of(void **state)
 
 LT_TEST_MAIN(LT_TEST(check_shows_tiles_tokens_and_labels),
              LT_TEST(pictures_are_trained_saved_and_gone_on_from),
+             LT_TEST(a_checkpoint_says_how_its_pictures_were_cut),
              LT_TEST(answers_and_judgements_see_the_pictures),
              LT_TEST(the_port_takes_records_of_the_usual_form),
              LT_TEST(bad_records_and_settings_are_named),

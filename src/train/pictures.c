@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Picture settings of each family.
 #include "train/pictures.h"
+#include "ckpt/hf_save.h"
 #include "data/picture.h"
+#include <string.h>
 
 static const double imagenet_mean[3] = {0.485, 0.456, 0.406},
                     imagenet_std[3] = {0.229, 0.224, 0.225};
@@ -63,27 +65,61 @@ static bool switch_or(int value, bool otherwise)
     return value == LT_CFG_UNSET ? otherwise : value != 0;
 }
 
-// The section's word, else config.json's. One tile: nothing is cut, and a thumbnail is no more.
-static void set_tiles(const lt_intern_config *own, const lt_cfg_dataset *d, lt_tiling_opts *o)
+// The section's word, else config.json's.
+static lt_intern_config settings_of(const lt_intern_config *own, const lt_cfg_dataset *d)
 {
-    bool cut = own->dynamic_tiles;
+    lt_intern_config c = *own;
+    if (!d)
+        return c;
+    c.min_tiles = set_or(d->min_dynamic_patch, own->min_tiles);
+    c.max_tiles = set_or(d->max_dynamic_patch, own->max_tiles);
+    c.thumbnail = switch_or(d->use_thumbnail, own->thumbnail);
+    c.pad_square = switch_or(d->pad2square, own->pad_square);
+    c.dynamic_tiles =
+        switch_or(d->dynamic_image_size, own->dynamic_tiles || d->max_dynamic_patch != LT_CFG_NONE);
+    return c;
+}
+
+// Where nothing is cut there is one tile; where something is, tiles are square already.
+static void set_tiles(const lt_intern_config *c, lt_tiling_opts *o)
+{
     *o = (lt_tiling_opts){.tile = o->tile,
-                          .min = own->min_tiles,
-                          .max = own->max_tiles,
-                          .use_thumbnail = own->thumbnail,
+                          .min = c->dynamic_tiles ? c->min_tiles : 1,
+                          .max = c->dynamic_tiles ? c->max_tiles : 1,
+                          .use_thumbnail = c->thumbnail,
                           .share = true,
-                          .pad_square = own->pad_square};
-    if (d) {
-        o->min = set_or(d->min_dynamic_patch, o->min);
-        o->max = set_or(d->max_dynamic_patch, o->max);
-        o->use_thumbnail = switch_or(d->use_thumbnail, o->use_thumbnail);
-        o->pad_square = switch_or(d->pad2square, o->pad_square);
-        cut = switch_or(d->dynamic_image_size, cut || d->max_dynamic_patch != LT_CFG_NONE);
+                          .pad_square = c->pad_square && !c->dynamic_tiles};
+}
+
+lt_status lt_pictures_edits(const lt_model *model, const lt_cfg_dataset *section, lt_arena *arena,
+                            lt_vec *edits)
+{
+    const lt_intern_config *own = &model->config.vision.intern;
+    const char *chat = section->basic_parameters.template_id;
+    if (!is_intern(model) || !chat || strcmp(chat, "internvl2_5") != 0)
+        return LT_OK;
+    const lt_intern_config used = settings_of(own, section);
+    const struct {
+        const char *key;
+        int64_t before, now;
+        bool is_switch;
+    } rows[] = {{"dynamic_image_size", own->dynamic_tiles, used.dynamic_tiles, true},
+                {"use_thumbnail", own->thumbnail, used.thumbnail, true},
+                {"pad2square", own->pad_square, used.pad_square, true},
+                {"min_dynamic_patch", own->min_tiles, used.min_tiles, false},
+                {"max_dynamic_patch", own->max_tiles, used.max_tiles, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *value = NULL;
+        if (rows[i].before == rows[i].now)
+            continue;
+        LT_TRY(lt_arena_printf(arena, &value, "%lld", (long long)rows[i].now));
+        const lt_hf_edit edit = {"config.json", rows[i].key,
+                                 !rows[i].is_switch ? value
+                                 : rows[i].now      ? "true"
+                                                    : "false"};
+        LT_TRY(lt_vec_push(edits, &edit));
     }
-    if (cut)
-        o->pad_square = false; // tiles are square
-    else
-        o->min = o->max = 1;
+    return LT_OK;
 }
 
 // As InternVL's own code: no budget, Pillow's resize, constants that no file changes.
@@ -95,7 +131,8 @@ static void open_own(const lt_model *model, const lt_cfg_dataset *d, lt_collate_
     }
     o->processor.resampler = LT_RESAMPLE_PILLOW;
     o->budget = lt_image_budget_none();
-    set_tiles(&model->config.vision.intern, d, &o->tiling);
+    const lt_intern_config c = settings_of(&model->config.vision.intern, d);
+    set_tiles(&c, &o->tiling);
 }
 
 // As transformers' port, which LLaMA-Factory uses: the budget without Qwen's rules, torchvision.

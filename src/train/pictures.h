@@ -28,6 +28,12 @@ LT_NODISCARD lt_status lt_pictures_ids(const lt_model *model, const lt_template 
                                        const lt_template_ids *ids, lt_collate_opts *out);
 /** lt_picture_grid as an lt_grid_fn: ctx is an lt_collate_opts. */
 lt_status lt_pictures_grid(void *collate_opts, const char *path, int64_t n_images, lt_grid *out);
+/**
+ * What a checkpoint's config.json has to say otherwise, so that its model is served with the tiles
+ * that it was trained with: lt_hf_edit appended, texts are the arena's.
+ */
+LT_NODISCARD lt_status lt_pictures_edits(const lt_model *model, const lt_cfg_dataset *section,
+                                         lt_arena *arena, lt_vec *edits);
 /** "budget 1024 to 262144 pixels, ..." or "1 to 12 tiles of 448 x 448, ...". */
 LT_NODISCARD lt_status lt_pictures_print(const lt_collate_opts *o, lt_buf *out);
 /** The template that a model's own form of conversation is: "qwen3_vl_nothink", "internvl2_5". */

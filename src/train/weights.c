@@ -3,6 +3,7 @@
 #include "train/weights.h"
 
 #include "train/expert_items.h"
+#include "train/pictures.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -385,6 +386,7 @@ static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena 
     LT_TRY(number_text(arena, "sampler_cursor", progress->cursor, &l->meta));
     LT_TRY(number_text(arena, "optimizer_updates", progress->updates, &l->meta));
     LT_TRY(number_text(arena, "seed", e->cfg->training.seed, &l->meta));
+    LT_TRY(lt_pictures_edits(e->model, &e->cfg->data.dataset_param, arena, &l->edits));
     return e->cut && !e->run ? cut_edits(e, arena, &l->edits) : LT_OK;
 }
 
