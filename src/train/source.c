@@ -352,7 +352,7 @@ lt_status lt_source_print(const lt_source *s, lt_buf *out)
 {
     const lt_cfg_basic *b = &s->section->basic_parameters;
     LT_TRY(lt_buf_printf(out, "%lld samples ", (long long)lt_dataset_samples(s->dataset)));
-    if (lt_config_packs(b))
+    if (lt_config_packs(b) && lt_dataset_rows(s->dataset) > 0) // lathe check makes them at its end
         LT_TRY(lt_buf_printf(out, "in %lld packed rows ", (long long)lt_dataset_rows(s->dataset)));
     LT_TRY(lt_buf_text(out, "("));
     LT_TRY(print_files(s, out));

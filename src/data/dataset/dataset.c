@@ -434,9 +434,9 @@ int64_t lt_dataset_samples(const lt_dataset *d)
 
 int64_t lt_dataset_rows(const lt_dataset *d)
 {
-    if (d->opts.packing && d->opts.pretrain)
-        return d->skip.n;
-    return d->first.n > 0 ? d->first.n - 1 : d->kept.n;
+    if (!d->opts.packing)
+        return d->kept.n;
+    return d->opts.pretrain ? d->skip.n : lt_max_i64(0, d->first.n - 1);
 }
 
 int64_t lt_dataset_row_len(const lt_dataset *d)

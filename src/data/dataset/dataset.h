@@ -53,7 +53,7 @@ void lt_dataset_close(lt_dataset *d);
 
 /** The records that were not dropped. */
 int64_t lt_dataset_samples(const lt_dataset *d);
-/** Rows of the sampler: the samples, or with packing the packed rows or blocks. */
+/** Rows of the sampler: the samples, or with packing the packed rows or blocks, once there are. */
 int64_t lt_dataset_rows(const lt_dataset *d);
 /** With packing: the tokens that fit into a row; else 0. */
 int64_t lt_dataset_row_len(const lt_dataset *d);

@@ -174,7 +174,8 @@ static lt_status check_counts(const lt_encoder *e, const lt_conversation *c)
         if (n == 0)
             return LT_OK;
         return LT_FAIL(LT_ERR_DATA,
-                       "the record has %lld image%s, but stage: pretrain reads text alone",
+                       "the record has %lld image%s, but stage: pretrain reads text alone: without "
+                       "attr.images and attr.videos they are passed over",
                        (long long)n, plural(n));
     }
     if (o->chat->media == LT_PLUGIN_NONE) {

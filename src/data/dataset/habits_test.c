@@ -176,6 +176,10 @@ static void every_template_has_a_form_for_both_habits(void **state)
     for (int64_t i = 0; i < n; i++) {
         const lt_template *t = lt_template_as(&list[i], LT_HABITS_FACTORY);
         assert_ptr_equal(lt_template_as(&list[i], LT_HABITS_MINDSPEED), &list[i]);
+        if (list[i].pictures != LT_PICTURES_QWEN) { // InternVL's are one program's each
+            assert_ptr_equal(t, &list[i]);
+            continue;
+        }
         assert_true(t != &list[i] && !t->nearest_budget && t->tools_last);
         assert_int_equal(t->reasoning, list[i].reasoning);
         assert_true(t->calls != LT_CALLS_NONE && t->slots[LT_ROLE_FUNCTION] && t->thought[0]);
