@@ -166,6 +166,7 @@ void lt_exec_destroy(lt_exec *e)
     lt_link_close(e->copies);
     d->free(d, e->state);
     d->free(d, e->step);
+    d->free(d, e->level);
     d->free_pinned(d, e->host);
     d->free_pinned(d, e->result);
     lt_stages_free(e);
@@ -285,7 +286,7 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
                                   .batch_apart = e->o.device->queues,
                                   .forward_prefetch = e->o.forward_prefetch,
                                   .backward_prefetch = e->o.backward_prefetch,
-                                  .reduced = e->o.ranks && e->o.ranks->size > 1,
+                                  .reduced = e->o.tree || (e->o.ranks && e->o.ranks->size > 1),
                                   .reshard_after_forward = e->o.reshard_after_forward};
     *out = (lt_loaded){0};
     LT_TRY(lt_program_create(&opts, &out->program));

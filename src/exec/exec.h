@@ -40,6 +40,11 @@ typedef struct lt_exec_opts {
     const lt_log *log;
     const lt_tap *tap; /* kept; NULL: none */
     lt_watch watch;    /* its functions may be NULL */
+    /* Tests: gradients of micro-batches are added up by the tree that ranks are summed by, so that
+       N micro-batches have the same bits on any power of two of ranks
+       (spec/parallelism-memory.md 7.2). Takes memory beside the pools: a copy of the gradients for
+       each power of two. */
+    bool tree;
     /* Tests: poison what is free, and run actions in a random order that the queues and waits
        allow (0: list order). */
     bool poison;

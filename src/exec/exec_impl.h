@@ -50,6 +50,8 @@ struct lt_exec {
     int64_t step_bytes, step_used;
     unsigned char *host; /* pinned: what programs keep outside the device */
     int64_t host_bytes, host_used;
+    unsigned char *level; /* o.tree: sums of micro-batches, see sums.c */
+    int64_t levels, level_bytes;
     lt_vec programs; /* lt_loaded */
     lt_stream *stream[LT_N_QUEUES];
     lt_event *meet[LT_N_QUEUES]; /* borders of sections */
@@ -96,6 +98,8 @@ LT_NODISCARD lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a
 /** The actions GATHER and REDUCE, where there are several ranks. */
 LT_NODISCARD lt_status lt_run_gather(lt_pass_state *s, const lt_action *a);
 LT_NODISCARD lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a);
+/** The sum over ranks of a micro-batch's gradient joins those before it. */
+LT_NODISCARD lt_status lt_keep_sum(lt_pass_state *s, const lt_action *a, int32_t param);
 /** The buffer that an action reads a unit's gathered values from, or writes them to. */
 int32_t lt_gathered_buffer(const lt_program *p, const lt_action *a, int32_t unit);
 /** The actions NORM and UPDATE. */

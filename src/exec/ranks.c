@@ -2,7 +2,6 @@
 // The actions GATHER and REDUCE over several ranks: a dim-0 piece is a contiguous range of its
 // tensor, so that gathers land in place and sums are taken where backwards wrote.
 #include "exec/exec_impl.h"
-#include "op/add.h"
 
 // A unit's parameters as cuts of their tensors.
 typedef struct cuts {
@@ -52,23 +51,6 @@ lt_status lt_run_gather(lt_pass_state *s, const lt_action *a)
     return st;
 }
 
-// The sum of a micro-batch joins that of those before it.
-static lt_status keep_sum(lt_pass_state *s, const lt_action *a, int32_t param)
-{
-    lt_device *d = s->e->o.device;
-    const lt_tensor written = lt_pass_written(s, param);
-    lt_tensor total = lt_pass_gradient(s, param), sum = total;
-    sum.data = (unsigned char *)written.data +
-               (size_t)lt_exec_owned(s->e, param).first * lt_dtype_bytes(written.dtype);
-    if (lt_n_elems(&total) == 0)
-        return LT_OK;
-    if (s->micro == 0)
-        return d->copy(d, s->e->stream[a->queue], total.data, sum.data, lt_tensor_bytes(&sum),
-                       LT_COPY_ON_DEVICE);
-    lt_op_args args = {.def = &lt_op_add, .in = {&total, &sum}, .out = {&total}};
-    return lt_pass_launch(s, a, &args);
-}
-
 static lt_status sum_over_ranks(const lt_exec *e, lt_stream *s, cuts *c)
 {
     const lt_dtype dtype = lt_state_dtype(e->o.compute, LT_STATE_GRAD);
@@ -88,7 +70,7 @@ lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a)
     const lt_unit *unit = &e->o.units->units[a->subject];
     cuts c;
     if (!s->l->program->opts.reduced)
-        return LT_OK; // one rank: the gradients are the sum
+        return LT_OK; // one rank: the gradients are written where they are kept
     LT_TRY(cuts_create(unit, &c));
     for (int32_t k = 0; k < unit->n_params; k++) {
         const lt_tensor grad = lt_pass_written(s, unit->params[k]);
@@ -97,7 +79,7 @@ lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a)
     }
     lt_status st = sum_over_ranks(e, e->stream[a->queue], &c);
     for (int64_t i = 0; st == LT_OK && i < c.n && !s->l->program->update_early; i++)
-        st = keep_sum(s, a, c.param[i]);
+        st = lt_keep_sum(s, a, c.param[i]);
     lt_mem_free(c.memory);
     return st;
 }

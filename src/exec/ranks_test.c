@@ -11,12 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 3, MOST = 4 };
+enum { STEPS = 3, MOST = 8, MOST_MICRO = 12 };
 
 typedef struct setup {
     int32_t copies, across; /* ranks are their product */
     lt_dtype compute;
-    bool frozen_tower, early, keep_gathered, few_units, poison, through_host;
+    bool frozen_tower, early, keep_gathered, few_units, poison, tree, through_host;
     int32_t forward_prefetch, backward_prefetch;
     int64_t n_micro; /* on each rank */
     bool equal;      /* all micro-batches are of one shape, and so are the programs of all ranks */
@@ -89,6 +89,7 @@ static lt_status open_world(lt_group *group, const setup *s, world *w)
         .reshard_after_forward = !s->keep_gathered,
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
         .update_early = s->early,
+        .tree = s->tree,
         .poison = s->poison,
         .through_host = s->through_host,
         .order_seed = s->order_seed};
@@ -124,8 +125,8 @@ static lt_status batch_of(const world *w, int64_t step, int64_t k, int64_t n_all
 // Dealt as the sampler does: micro-step by micro-step, rank by rank.
 static lt_status one_step(const world *w, const setup *s, int64_t step, lt_step_result *r)
 {
-    made_batch batch[8];
-    lt_batch_view view[8] = {0};
+    made_batch batch[MOST_MICRO];
+    lt_batch_view view[MOST_MICRO] = {0};
     const int64_t n = s->n_micro, all = n * w->ranks.dp_size;
     for (int64_t i = 0; i < n; i++) {
         LT_TRY(
@@ -213,6 +214,15 @@ static void assert_same_bits(const outcome *a, const outcome *b)
 {
     for (int i = 0; i < STEPS; i++) {
         assert_memory_equal(&a->step[i].loss, &b->step[i].loss, sizeof(double));
+        assert_near(a->step[i].grad_norm, b->step[i].grad_norm, 1e-12 * b->step[i].grad_norm);
+    }
+    assert_memory_equal(a->weights, b->weights, (size_t)a->n * sizeof(float));
+}
+
+static void assert_same_weights(const outcome *a, const outcome *b)
+{
+    for (int i = 0; i < STEPS; i++) {
+        assert_near(a->step[i].loss, b->step[i].loss, 1e-14 * fabs(b->step[i].loss));
         assert_near(a->step[i].grad_norm, b->step[i].grad_norm, 1e-12 * b->step[i].grad_norm);
     }
     assert_memory_equal(a->weights, b->weights, (size_t)a->n * sizeof(float));
@@ -345,6 +355,30 @@ static void tensors_may_go_through_host_memory(void **state)
     }
 }
 
+// F1 and F8 of the specification's matrix, by its tree: N micro-batches have the same bits on any
+// power of two of ranks, however they are laid out. Losses are sums of doubles.
+static void the_tree_has_the_same_bits_on_any_power_of_two_of_ranks(void **state)
+{
+    static const int32_t splits[][3] = {// copies, across, micro-batches of each rank
+                                        {1, 2, 4}, {2, 1, 4}, {2, 2, 2}, {1, 4, 2},
+                                        {4, 1, 2}, {1, 8, 1}, {2, 4, 1}, {8, 1, 1}};
+    const setup alone = {.copies = 1, .across = 1, .n_micro = 8, .tree = true};
+    outcome want = run(*state, &alone);
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
+        const setup s = {.copies = splits[i][0],
+                         .across = splits[i][1],
+                         .n_micro = splits[i][2],
+                         .tree = true,
+                         .poison = true};
+        const outcome got = run(*state, &s);
+        assert_same_weights(&got, &want);
+    }
+    const setup six = {.copies = 1, .across = 1, .n_micro = 6, .tree = true},
+                three = {.copies = 1, .across = 2, .n_micro = 3, .tree = true, .poison = true};
+    const outcome a = run(*state, &six), b = run(*state, &three);
+    assert_same_weights(&a, &b);
+}
+
 // Pieces are of whole rows, and begin on 256 bytes: nothing else is added to an equal share.
 static void a_rank_holds_its_share_of_the_state(void **state)
 {
@@ -373,6 +407,7 @@ static void meshes_that_do_not_fit_are_refused(void **state)
 
 LT_TEST_MAIN(LT_TEST(two_and_three_ranks_have_the_bits_of_one_that_does_all),
              LT_TEST(layouts_of_four_ranks_have_the_same_bits),
+             LT_TEST(the_tree_has_the_same_bits_on_any_power_of_two_of_ranks),
              LT_TEST(a_number_of_ranks_that_divides_nothing_works),
              LT_TEST(prefetch_units_and_giving_up_change_no_bit),
              LT_TEST(units_updated_early_have_the_same_bits),

@@ -17,7 +17,7 @@
 #ifndef LATHE_PROGRAM
 #error "the build names the program under test"
 #endif
-enum { MAX_ARGS = 64, SAMPLE_MS = 1, MOST_SECONDS = 60 };
+enum { MAX_ARGS = 64, SAMPLE_MS = 1, RANKS_MS = 20, MOST_SECONDS = 60 };
 static const char mpirun[] = LATHE_MPIRUN; // with its options, a blank between each
 
 typedef struct child {
@@ -27,6 +27,8 @@ typedef struct child {
     double begin;
     int64_t anonymous;
     bool signalled;
+    const char *dir; // of ranks that write to files, and how much of them has been read
+    long at[2];
 } child;
 
 // Between fork and exec: only calls that are safe there.
@@ -42,9 +44,13 @@ static void become_lathe(const char *dir, const lt_run_opts *opts, const int *fd
     _exit(122);
 }
 
+// Ranks write to files: what goes through mpirun may be lost when it ends a job.
+static const char *const rank_files[] = {"ranks.out", "ranks.err"};
+#define TO_FILES "exec >>ranks.out 2>>ranks.err; "
+
 // A command line as it grows. `words` has mpirun's, cut at their blanks.
 typedef struct command {
-    char words[sizeof mpirun], count[2][16];
+    char words[sizeof mpirun], count[2][16], last[512];
     const char *argv[MAX_ARGS + 1];
     int n;
 } command;
@@ -80,14 +86,18 @@ static void write_command(command *c, const lt_run_opts *opts, const char *const
         add(c, at);
         at += n + more;
     }
-    if (opts->ranks > 0)
+    if (opts->ranks > 0) {
         add_ranks(c, 0, opts->ranks - (opts->last_rank != NULL));
+        add_all(c, (const char *const[]){"sh", "-c", TO_FILES "exec \"$0\" \"$@\"", NULL});
+    }
     add(c, LATHE_PROGRAM);
     add_all(c, args);
     if (opts->last_rank) {
+        const int n = snprintf(c->last, sizeof c->last, TO_FILES "%s", opts->last_rank);
+        assert_true(n > 0 && (size_t)n < sizeof c->last);
         add(c, ":");
         add_ranks(c, 1, 1);
-        add_all(c, (const char *const[]){"sh", "-c", opts->last_rank, LATHE_PROGRAM, NULL});
+        add_all(c, (const char *const[]){"sh", "-c", c->last, LATHE_PROGRAM, NULL});
         add_all(c, args);
     }
     c->argv[c->n] = NULL;
@@ -101,7 +111,7 @@ static child start(const char *dir, const lt_run_opts *opts, const char *const *
         char **out;
     } argv = {.in = line.argv};
     int out[2], err[2];
-    child c = {.begin = lt_clock_now()};
+    child c = {.begin = lt_clock_now(), .dir = dir};
     write_command(&line, opts, args);
     assert_int_equal(pipe(out), 0);
     assert_int_equal(pipe(err), 0);
@@ -151,6 +161,22 @@ static void sample_memory(child *c)
         c->anonymous = lt_max_i64(c->anonymous, 1024 * strtoll(at + 8, NULL, 10));
 }
 
+// What ranks have written so far comes behind what mpirun has.
+static void read_files(child *c)
+{
+    for (int k = 0; k < 2; k++) {
+        char path[4096], piece[4096];
+        (void)snprintf(path, sizeof path, "%s/%s", c->dir, rank_files[k]);
+        FILE *f = fopen(path, "rb");
+        if (!f)
+            continue;
+        (void)fseek(f, c->at[k], SEEK_SET);
+        for (size_t n; (n = fread(piece, 1, sizeof piece, f)) > 0; c->at[k] += (long)n)
+            assert_ok(lt_buf_append(&c->text[k], piece, n));
+        (void)fclose(f);
+    }
+}
+
 static bool has_printed(const child *c, const char *text)
 {
     return (c->text[0].data && strstr(c->text[0].data, text)) ||
@@ -179,14 +205,18 @@ static int follow(child *c, const lt_run_opts *opts)
     while (c->fd[0] >= 0 || c->fd[1] >= 0) {
         struct pollfd p[2] = {{.fd = c->fd[0], .events = POLLIN},
                               {.fd = c->fd[1], .events = POLLIN}};
-        (void)poll(p, 2, SAMPLE_MS);
+        (void)poll(p, 2, opts->ranks > 0 ? RANKS_MS : SAMPLE_MS);
         for (int k = 0; k < 2; k++)
             if (c->fd[k] >= 0 && p[k].revents)
                 read_some(c, k);
         sample_memory(c);
+        if (opts->ranks > 0)
+            read_files(c);
         maybe_signal(c, opts);
     }
     assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    if (opts->ranks > 0)
+        read_files(c);
     return status;
 }
 

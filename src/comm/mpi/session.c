@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,15 +76,21 @@ static lt_status cancelled(const lt_mpi *m)
     return LT_FAIL(LT_ERR_CANCELLED, "another rank has failed: %s", m->cause.text);
 }
 
+// A rank that fails behind the last call that all took part in may be heard of before that call is
+// over here: what is under way has some time to come to its end.
 lt_status lt_mpi_wait(lt_mpi *m)
 {
+    static const double patience_s = 2.0;
+    double until = INFINITY;
     int done = 0;
-    for (int64_t times = 0; !done && !m->failed; times++) {
+    for (int64_t times = 0; !done; times++) {
         const int code = m->lib.testall((int)m->requests.n, m->requests.data, &done, NULL);
         LT_TRY(lt_mpi_check(m, code, "MPI_Testall"));
-        if (done)
+        if (done || lt_clock_now() > until)
             break;
         LT_TRY(look_for_report(m));
+        if (m->failed && isinf(until))
+            until = lt_clock_now() + patience_s;
         rest(times);
     }
     m->requests.n = 0;
@@ -277,8 +284,11 @@ void lt_mpi_close(lt_mpi *m, lt_status st, int exit_code)
 {
     if (!m)
         return;
-    if (m->joined && (is_failure((int32_t)st) || m->failed))
+    if (m->joined && (is_failure((int32_t)st) || m->failed)) {
+        // mpirun may lose what it has not read by then
+        (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
         (void)m->lib.abort(m->lib.world, exit_code);
+    }
     if (m->joined && lt_mpi_is_first(m) && m->mail_request != m->lib.no_request) {
         (void)m->lib.cancel(&m->mail_request);
         (void)m->lib.request_free(&m->mail_request);
