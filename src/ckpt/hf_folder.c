@@ -52,6 +52,7 @@ struct lt_hf {
     lt_vec entries; // entry
     lt_map *by_name;
     lt_vec assets; // lt_hf_asset
+    lt_dcp *dcp;   // NULL: safetensors files
 };
 
 static lt_status path_in(lt_hf *hf, const char *name, char **out)
@@ -348,10 +349,52 @@ lt_status lt_hf_open_assets(const char *dir, lt_hf **out)
     return create(dir, out);
 }
 
+static lt_status add_keys(lt_hf *hf)
+{
+    static const char front[] = "model.";
+    for (int64_t i = 0; i < lt_dcp_count(hf->dcp); i++) {
+        const lt_dcp_entry *e = lt_dcp_at(hf->dcp, i);
+        void *memory;
+        if (e->tensor == NULL || !lt_text_starts(e->key, front))
+            continue;
+        LT_TRY(lt_arena_take(hf->arena, sizeof(lt_st_tensor), &memory));
+        lt_st_tensor *t = memory;
+        *t = *e->tensor;
+        t->name = e->key + sizeof front - 1;
+        LT_TRY(lt_map_put_text(hf->by_name, t->name, hf->entries.n));
+        LT_TRY(lt_vec_push(&hf->entries, &(entry){.tensor = t}));
+    }
+    if (hf->entries.n == 0)
+        return LT_FAIL(LT_ERR_FORMAT, "%s holds no tensor model.*: is it a checkpoint of a model?",
+                       hf->dir);
+    return LT_OK;
+}
+
+lt_status lt_hf_open_dcp(const char *dir, lt_hf **out)
+{
+    lt_hf *hf;
+    LT_TRY(create(dir, &hf));
+    lt_status st = lt_dcp_open(dir, &hf->dcp);
+    if (st == LT_OK)
+        st = add_keys(hf);
+    if (st != LT_OK) {
+        lt_hf_close(hf);
+        return st;
+    }
+    *out = hf;
+    return LT_OK;
+}
+
+const lt_dcp *lt_hf_dcp(const lt_hf *hf)
+{
+    return hf->dcp;
+}
+
 void lt_hf_close(lt_hf *hf)
 {
     if (hf == NULL)
         return;
+    lt_dcp_close(hf->dcp);
     for (int64_t i = 0; i < hf->shards.n; i++)
         lt_st_close(LT_AT(&hf->shards, shard, i).st);
     for (int64_t i = 0; i < hf->assets.n; i++) {
@@ -425,10 +468,22 @@ const lt_st_tensor *lt_hf_at(const lt_hf *hf, int64_t i)
     return LT_AT(&hf->entries, entry, i).tensor;
 }
 
+// Some distributed checkpoints have a level "model." more in all their names.
+static bool find_index(const lt_hf *hf, const char *name, int64_t *i)
+{
+    if (lt_map_get_text(hf->by_name, name, i))
+        return true;
+    lt_buf longer = {0};
+    const bool found = hf->dcp != NULL && lt_buf_printf(&longer, "model.%s", name) == LT_OK &&
+                       lt_map_get_text(hf->by_name, longer.data, i);
+    lt_buf_deinit(&longer);
+    return found;
+}
+
 const lt_st_tensor *lt_hf_find(const lt_hf *hf, const char *name)
 {
     int64_t i;
-    return lt_map_get_text(hf->by_name, name, &i) ? lt_hf_at(hf, i) : NULL;
+    return find_index(hf, name, &i) ? lt_hf_at(hf, i) : NULL;
 }
 
 lt_status lt_hf_need(lt_hf *hf, const char *name, int32_t rank, const int64_t *dim,
@@ -436,9 +491,8 @@ lt_status lt_hf_need(lt_hf *hf, const char *name, int32_t rank, const int64_t *d
 {
     const lt_st_tensor *t = lt_hf_find(hf, name);
     if (t == NULL) {
-        return LT_FAIL(LT_ERR_NOT_FOUND,
-                       "tensor %s is missing from %s, which holds %lld tensors in %lld files", name,
-                       hf->dir, (long long)hf->entries.n, (long long)hf->shards.n);
+        return LT_FAIL(LT_ERR_NOT_FOUND, "tensor %s is missing from %s, which holds %lld tensors",
+                       name, hf->dir, (long long)hf->entries.n);
     }
     const lt_st_tensor want = {.dtype_text = t->dtype_text, .rank = rank, .dim = dim};
     if (t->rank != rank || (rank > 0 && memcmp(t->dim, dim, (size_t)rank * sizeof *dim) != 0))
@@ -457,7 +511,7 @@ lt_status lt_hf_need(lt_hf *hf, const char *name, int32_t rank, const int64_t *d
 void lt_hf_mark_used(lt_hf *hf, const char *name)
 {
     int64_t i;
-    if (lt_map_get_text(hf->by_name, name, &i))
+    if (find_index(hf, name, &i))
         LT_AT(&hf->entries, entry, i).used = true;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/dcp.h"
 
 #define LT_HF_SINGLE "model.safetensors"
 #define LT_HF_INDEX "model.safetensors.index.json"
@@ -29,6 +29,14 @@ bool lt_hf_has_weights(const char *dir);
  *          malformed file, a tensor that the index lists and its shard lacks; names file and tensor
  */
 LT_NODISCARD lt_status lt_hf_open(const char *dir, const lt_log *log, lt_hf **out);
+/**
+ * The model in a distributed checkpoint: its keys "model.NAME" as tensors NAME. It has no files of
+ * weights, but small ones where there are some.
+ * errors   as lt_dcp_open
+ */
+LT_NODISCARD lt_status lt_hf_open_dcp(const char *dir, lt_hf **out);
+/** The checkpoint behind lt_hf_open_dcp; else NULL. */
+const lt_dcp *lt_hf_dcp(const lt_hf *hf);
 /** Only the small files: a folder for random weights. It has no tensors. */
 LT_NODISCARD lt_status lt_hf_open_assets(const char *dir, lt_hf **out);
 void lt_hf_close(lt_hf *hf);

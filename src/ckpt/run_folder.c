@@ -147,6 +147,48 @@ static lt_status open_state(lt_checkpoint *run)
     return LT_OK;
 }
 
+// The extra state of the first rank that left one.
+static lt_status find_extra(lt_checkpoint *run, char **path)
+{
+    lt_vec names = LT_VEC_OF(char *);
+    char *dir;
+    *path = NULL;
+    LT_TRY(lt_path_join(run->arena, run->dir, LT_RUN_EXTRA_DIR, &dir));
+    lt_status st = lt_file_is_dir(dir) ? lt_dir_list(dir, run->arena, &names) : LT_OK;
+    for (int64_t i = 0; st == LT_OK && i < names.n && *path == NULL; i++)
+        if (lt_text_ends(LT_AT(&names, char *, i), ".pt"))
+            st = lt_path_join(run->arena, dir, LT_AT(&names, char *, i), path);
+    lt_vec_deinit(&names);
+    return st;
+}
+
+static lt_status open_dcp(lt_checkpoint *run, const lt_log *log)
+{
+    char *extra;
+    int64_t iteration = 0;
+    LT_TRY(lt_hf_open_dcp(run->dir, &run->weights));
+    LT_TRY(find_extra(run, &extra));
+    if (extra != NULL) {
+        LT_TRY(lt_torch_open(extra, &run->extra));
+        LT_TRY(lt_run_number(run, "iteration", &iteration));
+    } else if (run->iteration > 0) {
+        LT_WARN(log, "ckpt", "%s has no %s: its weights are taken, and training starts at step 1",
+                run->dir, LT_RUN_EXTRA_DIR);
+    }
+    if (extra != NULL && run->iteration >= 0 && iteration != run->iteration) {
+        return LT_FAIL(LT_ERR_FORMAT,
+                       "%s is the state of iteration %lld, in the folder of iteration %lld", extra,
+                       (long long)iteration, (long long)run->iteration);
+    }
+    run->iteration = iteration;
+    return LT_OK;
+}
+
+bool lt_run_resumes(const lt_checkpoint *run)
+{
+    return run->state != NULL || run->extra != NULL;
+}
+
 static lt_status open_found(lt_checkpoint *run, const char *load, const lt_log *log)
 {
     lt_run_found found;
@@ -155,12 +197,8 @@ static lt_status open_found(lt_checkpoint *run, const char *load, const lt_log *
     run->kind = found.kind;
     run->dir = found.dir;
     run->iteration = found.iteration;
-    if (run->kind == LT_RUN_DCP) {
-        return LT_FAIL(LT_ERR_UNSUPPORTED,
-                       "%s is a PyTorch distributed checkpoint (.metadata), which isn't read yet: "
-                       "give a folder with %s",
-                       run->dir, LT_HF_SINGLE);
-    }
+    if (run->kind == LT_RUN_DCP)
+        return open_dcp(run, log);
     LT_TRY(lt_hf_open(run->dir, log, &run->weights));
     if (run->kind == LT_RUN_SAVED)
         return open_state(run);
@@ -188,33 +226,67 @@ void lt_run_close(lt_checkpoint *run)
         return;
     lt_hf_close(run->weights);
     lt_st_close(run->state);
+    lt_torch_close(run->extra);
     lt_arena_destroy(run->arena);
     lt_mem_free(run);
+}
+
+// ---- values of the state
+
+// Where a state tensor stands, and what its key is there.
+static lt_status find_state(const lt_checkpoint *run, const char *part, const char *name,
+                            lt_buf *key, const lt_st_tensor **out)
+{
+    if (run->state != NULL) {
+        LT_TRY(lt_buf_printf(key, "%s.%s", part, name));
+        *out = lt_st_find(run->state, key->data);
+        return LT_OK;
+    }
+    if (strcmp(part, "master") == 0) {
+        LT_TRY(lt_buf_printf(key, "model.%s", name));
+        *out = lt_hf_find(run->weights, name);
+        return LT_OK;
+    }
+    static const char *const fronts[] = {"model.", ""};
+    const lt_dcp_entry *e = NULL;
+    for (int i = 0; i < 2 && e == NULL; i++) { // a level more, as lt_hf_find
+        lt_buf_clear(key);
+        LT_TRY(lt_buf_printf(key, "optimizer.state.%s%s.%s", fronts[i], name, part));
+        e = lt_dcp_find(lt_hf_dcp(run->weights), key->data);
+    }
+    *out = e != NULL ? e->tensor : NULL;
+    return LT_OK;
+}
+
+static lt_status check_state(const lt_checkpoint *run, const char *key, const lt_st_tensor *t,
+                             const lt_st_tensor *want)
+{
+    const char *where = run->state != NULL ? lt_st_path(run->state) : run->dir;
+    if (t == NULL)
+        return LT_FAIL(LT_ERR_NOT_FOUND, "%s: the state lacks tensor %s", where, key);
+    if (t->rank != want->rank ||
+        (want->rank > 0 && memcmp(t->dim, want->dim, (size_t)want->rank * sizeof *t->dim) != 0))
+        return LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s is %s and the model needs %s", t->file, key,
+                       lt_st_shape_text(t).s, lt_st_shape_text(want).s);
+    if (run->state != NULL ? t->dtype != LT_F32
+                           : t->dtype == LT_N_DTYPES || !lt_dtype_is_float(t->dtype))
+        return LT_FAIL(LT_ERR_DTYPE, "%s: tensor %s is %s; the state is kept in F32", t->file, key,
+                       lt_st_shape_text(t).s);
+    return LT_OK;
 }
 
 lt_status lt_run_state(const lt_checkpoint *run, const char *part, const char *name, int32_t rank,
                        const int64_t *dim, const lt_st_tensor **out)
 {
-    lt_buf full = {0};
-    LT_ASSERT(run->state != NULL);
-    LT_TRY(lt_buf_printf(&full, "%s.%s", part, name));
-    const lt_st_tensor *t = lt_st_find(run->state, full.data),
-                       want = {.dtype_text = "F32", .rank = rank, .dim = dim};
-    lt_status st = LT_OK;
-    if (t == NULL) {
-        st = LT_FAIL(LT_ERR_NOT_FOUND, "%s: the state lacks tensor %s", lt_st_path(run->state),
-                     full.data);
-    } else if (t->rank != rank ||
-               (rank > 0 && memcmp(t->dim, dim, (size_t)rank * sizeof *dim) != 0)) {
-        st = LT_FAIL(LT_ERR_SHAPE, "%s: tensor %s is %s and the model needs %s", t->file, full.data,
-                     lt_st_shape_text(t).s, lt_st_shape_text(&want).s);
-    } else if (t->dtype != LT_F32) {
-        st = LT_FAIL(LT_ERR_DTYPE, "%s: tensor %s is %s; the state is kept in F32", t->file,
-                     full.data, lt_st_shape_text(t).s);
-    } else {
+    lt_buf key = {0};
+    const lt_st_tensor *t = NULL, want = {.dtype_text = "F32", .rank = rank, .dim = dim};
+    LT_ASSERT(lt_run_resumes(run));
+    lt_status st = find_state(run, part, name, &key, &t);
+    if (st == LT_OK)
+        st = check_state(run, key.data, t, &want);
+    if (st == LT_OK)
         *out = t;
-    }
-    lt_buf_deinit(&full);
+    lt_buf_deinit(&key);
     return st;
 }
 
@@ -229,7 +301,7 @@ lt_status lt_run_text(const lt_checkpoint *run, const char *key, const char **ou
     return LT_OK;
 }
 
-lt_status lt_run_number(const lt_checkpoint *run, const char *key, int64_t *out)
+static lt_status number_of_text(const lt_checkpoint *run, const char *key, int64_t *out)
 {
     const char *text;
     char *end;
@@ -241,4 +313,32 @@ lt_status lt_run_number(const lt_checkpoint *run, const char *key, int64_t *out)
                        lt_st_path(run->state), key, text);
     *out = value;
     return LT_OK;
+}
+
+// The reference's extra state holds two of the counters.
+static const char *counter_elsewhere(const char *key)
+{
+    if (strcmp(key, "sampler_cursor") == 0)
+        return "consumed_train_samples";
+    return strcmp(key, "optimizer_updates") == 0 ? "iteration" : NULL;
+}
+
+static lt_status number_of_extra(const lt_checkpoint *run, const char *key, int64_t *out)
+{
+    const lt_pickle *root = run->extra->file.root;
+    const lt_pickle *v = lt_pickle_get(root, key);
+    if (v == NULL && counter_elsewhere(key) != NULL)
+        v = lt_pickle_get(root, counter_elsewhere(key));
+    if (v == NULL)
+        return LT_FAIL(LT_ERR_NOT_FOUND, "%s: it lacks %s", run->extra->file.zip.where, key);
+    if (!lt_pickle_int(v, out) || *out < 0)
+        return LT_FAIL(LT_ERR_FORMAT, "%s: its %s is %s, not a whole number",
+                       run->extra->file.zip.where, key, lt_pickle_kind_text(v));
+    return LT_OK;
+}
+
+lt_status lt_run_number(const lt_checkpoint *run, const char *key, int64_t *out)
+{
+    LT_ASSERT(lt_run_resumes(run));
+    return run->state != NULL ? number_of_text(run, key, out) : number_of_extra(run, key, out);
 }

@@ -7,6 +7,9 @@
 
 /** Names the iteration to resume from: decimal, no newline (or "release"); written last. */
 #define LT_RUN_TRACKER "latest_checkpointed_iteration.txt"
+/** Beside a distributed checkpoint: what each rank adds, and what says that lathe wrote it. */
+#define LT_RUN_EXTRA_DIR "extra_state"
+#define LT_RUN_MARK "lathe_checkpoint.json"
 /** master.NAME, exp_avg.NAME, exp_avg_sq.NAME in fp32; counters, generators as metadata. */
 #define LT_RUN_STATE "lathe_state.safetensors"
 
@@ -36,27 +39,32 @@ typedef struct lt_checkpoint {
     const char *dir;
     int64_t iteration; /* as found; without a tracker as the state says; 0 for weights alone */
     lt_hf *weights;
-    lt_st *state; /* NULL: weights alone */
+    lt_st *state;           /* of LT_RUN_SAVED */
+    lt_torch_mapped *extra; /* of LT_RUN_DCP: EXTRA_DIR/extra_state_rank_0.pt, or another rank's */
     lt_arena *arena;
 } lt_checkpoint;
+/** Whether there is more to go on from than weights. */
+bool lt_run_resumes(const lt_checkpoint *run);
 /**
- * errors   as lt_run_resolve, lt_hf_open and lt_st_open; LT_ERR_UNSUPPORTED for LT_RUN_DCP and for
- *          the state of a newer lathe
+ * errors   as lt_run_resolve, lt_hf_open, lt_dcp_open and lt_st_open; LT_ERR_UNSUPPORTED for the
+ *          state of a newer lathe
  */
 LT_NODISCARD lt_status lt_run_open(const char *load, const lt_log *log, lt_checkpoint **out);
 void lt_run_close(lt_checkpoint *run);
 
 /**
- * The state tensor PART.NAME of that shape, in fp32.
+ * The state tensor PART.NAME of that shape, in fp32 (of a distributed checkpoint in any float
+ * dtype: model.NAME for "master", else optimizer.state.NAME.PART).
  * errors   LT_ERR_NOT_FOUND, LT_ERR_SHAPE, LT_ERR_DTYPE: names tensor and file
  */
 LT_NODISCARD lt_status lt_run_state(const lt_checkpoint *run, const char *part, const char *name,
                                     int32_t rank, const int64_t *dim, const lt_st_tensor **out);
+/** A value of the state's metadata. errors: LT_ERR_NOT_FOUND names key and file */
+LT_NODISCARD lt_status lt_run_text(const lt_checkpoint *run, const char *key, const char **out);
 /**
- * A value of the state's metadata.
+ * A whole number of the state's metadata, or of the extra state.
  * errors   LT_ERR_NOT_FOUND names key and file; LT_ERR_FORMAT when it isn't a whole number
  */
-LT_NODISCARD lt_status lt_run_text(const lt_checkpoint *run, const char *key, const char **out);
 LT_NODISCARD lt_status lt_run_number(const lt_checkpoint *run, const char *key, int64_t *out);
 
 typedef struct lt_run_plan {
@@ -84,6 +92,22 @@ LT_NODISCARD lt_status lt_run_state_item(lt_arena *arena, const char *part, cons
  * errors   as lt_hf_save: nothing has changed then, unless the tracker itself could not be written
  */
 LT_NODISCARD lt_status lt_run_save(const lt_run_plan *plan, const lt_log *log);
+
+/** An iteration's folder while it is written: complete in `tmp`, then in `dir`. */
+typedef struct lt_run_place {
+    const char *root;
+    int64_t iteration;
+    char *dir, *tmp;
+} lt_run_place;
+/**
+ * Clean up behind killed saves, see that there is room, and make the empty folder place->tmp. The
+ * parts of lt_run_save for those who fill the folder themselves; lt_publish_abort gives it up.
+ */
+LT_NODISCARD lt_status lt_run_begin(const char *root, int64_t iteration, int64_t bytes,
+                                    const lt_log *log, lt_arena *arena, lt_run_place *out);
+/** Swap it in, then point the tracker at it, then remove what `keep_last` lets go. */
+LT_NODISCARD lt_status lt_run_commit(const lt_run_place *place, int64_t keep_last, lt_arena *arena,
+                                     const lt_log *log);
 
 /**
  * Remove iterations that are older than the `keep` newest up to `current`, which stays in any case,

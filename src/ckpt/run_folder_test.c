@@ -273,8 +273,7 @@ static void other_formats_and_versions_are_named(void **state)
     assert_ok(lt_dir_make(dir));
     test_put(*state, dir, ".metadata", "x");
     test_put(*state, root, LT_RUN_TRACKER, "release");
-    assert_fails(lt_run_open(root, NULL, &run), LT_ERR_UNSUPPORTED,
-                 "is a PyTorch distributed checkpoint");
+    assert_fails(lt_run_open(root, NULL, &run), LT_ERR_FORMAT, "release/.metadata: its pickle");
     save_value(root, 2, 1.0F);
     const char *path = lt_test_path(*state, root, "iter_0000002/" LT_RUN_STATE);
     assert_ok(

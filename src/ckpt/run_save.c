@@ -35,9 +35,10 @@ static lt_status join_exists(lt_arena *arena, const char *dir, const char *name,
 // Whether lathe wrote this folder: only then may it be replaced or removed.
 static lt_status is_ours(lt_arena *arena, const char *dir, bool *out)
 {
-    bool foreign = false;
-    LT_TRY(join_exists(arena, dir, ".metadata", &foreign));
-    *out = !foreign && lt_hf_has_weights(dir);
+    bool dcp = false, marked = false;
+    LT_TRY(join_exists(arena, dir, LT_DCP_METADATA, &dcp));
+    LT_TRY(join_exists(arena, dir, LT_RUN_MARK, &marked));
+    *out = dcp ? marked : lt_hf_has_weights(dir);
     return LT_OK;
 }
 
@@ -79,46 +80,51 @@ static lt_status measure(const lt_run_plan *plan, int64_t *bytes)
     return LT_OK;
 }
 
-static lt_status save_folder(const lt_run_plan *plan, lt_arena *arena, const char *dir,
-                             const lt_log *log)
+lt_status lt_run_begin(const char *root, int64_t iteration, int64_t bytes, const lt_log *log,
+                       lt_arena *arena, lt_run_place *out)
 {
-    int64_t bytes = 0;
-    char *tmp;
-    LT_TRY(measure(plan, &bytes));
-    LT_TRY(lt_publish_clean(plan->root, iteration_prefix, log));
-    LT_TRY(lt_publish_clean(plan->root, LT_RUN_TRACKER, log));
-    LT_TRY(lt_publish_recover(dir, log));
-    LT_TRY(check_target(arena, dir, log));
-    LT_TRY(lt_publish_room(dir, bytes));
-    LT_TRY(lt_publish_begin(dir, true, arena, &tmp));
-    lt_status st = lt_hf_write(tmp, &plan->weights);
-    if (st == LT_OK && !plan->no_state)
-        st = write_state(plan, arena, tmp);
-    if (st == LT_OK) {
-        LT_INFO(log, "ckpt", "%s is written and read back: %s", tmp, lt_bytes_text(bytes).s);
-        st = lt_publish_commit(tmp, dir, true);
-    }
-    if (st != LT_OK)
-        lt_publish_abort(tmp);
-    return st;
+    *out = (lt_run_place){.root = root, .iteration = iteration};
+    LT_TRY(lt_run_dir(arena, root, iteration, &out->dir));
+    LT_TRY(lt_publish_clean(root, iteration_prefix, log));
+    LT_TRY(lt_publish_clean(root, LT_RUN_TRACKER, log));
+    LT_TRY(lt_publish_recover(out->dir, log));
+    LT_TRY(check_target(arena, out->dir, log));
+    LT_TRY(lt_publish_room(out->dir, bytes));
+    return lt_publish_begin(out->dir, true, arena, &out->tmp);
+}
+
+lt_status lt_run_commit(const lt_run_place *place, int64_t keep_last, lt_arena *arena,
+                        const lt_log *log)
+{
+    char *tracker, *number;
+    LT_TRY(lt_publish_commit(place->tmp, place->dir, true));
+    LT_INFO(log, "ckpt", "%s is in place", place->dir);
+    LT_TRY(lt_path_join(arena, place->root, LT_RUN_TRACKER, &tracker));
+    LT_TRY(lt_arena_printf(arena, &number, "%lld", (long long)place->iteration));
+    LT_TRY(lt_file_replace(tracker, number, strlen(number)));
+    LT_INFO(log, "ckpt", "iteration %s is saved in %s", number, place->dir);
+    return keep_last > 0 ? lt_run_prune(place->root, keep_last, place->iteration, log) : LT_OK;
+}
+
+static lt_status write_folder(const lt_run_plan *plan, lt_arena *arena, const char *tmp)
+{
+    LT_TRY(lt_hf_write(tmp, &plan->weights));
+    return plan->no_state ? LT_OK : write_state(plan, arena, tmp);
 }
 
 static lt_status save(const lt_run_plan *plan, lt_arena *arena, const lt_log *log)
 {
-    char *dir, *tracker, *number;
-    LT_TRY(lt_run_dir(arena, plan->root, plan->iteration, &dir));
-    lt_status st = save_folder(plan, arena, dir, log);
+    lt_run_place place = {0};
+    int64_t bytes = 0;
+    LT_TRY(measure(plan, &bytes));
+    LT_TRY(lt_run_begin(plan->root, plan->iteration, bytes, log, arena, &place));
+    const lt_status st = write_folder(plan, arena, place.tmp);
     if (st != LT_OK) {
-        lt_error_note("saving the checkpoint %s", dir);
+        lt_publish_abort(place.tmp);
         return st;
     }
-    LT_INFO(log, "ckpt", "%s is in place", dir);
-    LT_TRY(lt_path_join(arena, plan->root, LT_RUN_TRACKER, &tracker));
-    LT_TRY(lt_arena_printf(arena, &number, "%lld", (long long)plan->iteration));
-    LT_TRY(lt_file_replace(tracker, number, strlen(number)));
-    LT_INFO(log, "ckpt", "iteration %s is saved in %s", number, dir);
-    return plan->keep_last > 0 ? lt_run_prune(plan->root, plan->keep_last, plan->iteration, log)
-                               : LT_OK;
+    LT_INFO(log, "ckpt", "%s is written and read back: %s", place.tmp, lt_bytes_text(bytes).s);
+    return lt_run_commit(&place, plan->keep_last, arena, log);
 }
 
 lt_status lt_run_save(const lt_run_plan *plan, const lt_log *log)
@@ -127,6 +133,8 @@ lt_status lt_run_save(const lt_run_plan *plan, const lt_log *log)
     LT_ASSERT(plan->iteration >= 0);
     LT_TRY(lt_arena_create(&arena, "saving a checkpoint"));
     const lt_status st = save(plan, arena, log);
+    if (st != LT_OK)
+        lt_error_note("saving iteration %lld to %s", (long long)plan->iteration, plan->root);
     lt_arena_destroy(arena);
     return st;
 }

@@ -122,7 +122,7 @@ static int64_t steps_of(const lt_config *cfg, const options *o, const lt_forecas
 static lt_status look_ahead(const lt_config *cfg, const options *o, const lt_log *log, lt_engine *e,
                             lt_forecast_opts *f, lt_forecast *out)
 {
-    if (e->run && e->run->state)
+    if (e->run && lt_run_resumes(e->run))
         LT_TRY(lt_progress_read(e->run, &f->from));
     LT_TRY(open_source(cfg, e, o, log, f));
     f->n_steps = steps_of(cfg, o, f);

@@ -73,6 +73,9 @@ LT_NODISCARD lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part pa
                                      int64_t n, lt_dtype as, const void *values);
 LT_NODISCARD lt_status lt_exec_read(lt_exec *e, int32_t param, lt_state_part part, int64_t first,
                                     int64_t n, lt_dtype as, void *values);
+/** What this rank owns itself: [first, first + n) lies in lt_exec_owned. Nobody else takes part. */
+LT_NODISCARD lt_status lt_exec_read_own(lt_exec *e, int32_t param, lt_state_part part,
+                                        int64_t first, int64_t n, lt_dtype as, void *values);
 LT_NODISCARD lt_status lt_exec_serve(lt_exec *e);
 LT_NODISCARD lt_status lt_exec_release(lt_exec *e);
 /** What this rank owns of a parameter: all of it without pieces. */

@@ -216,6 +216,15 @@ lt_status lt_exec_write(lt_exec *e, int32_t param, lt_state_part part, int64_t f
                 v.out + (size_t)(some.first - first) * lt_dtype_bytes(as), true);
 }
 
+lt_status lt_exec_read_own(lt_exec *e, int32_t param, lt_state_part part, int64_t first, int64_t n,
+                           lt_dtype as, void *values)
+{
+    const lt_owned mine = lt_exec_owned(e, param);
+    LT_TRY(check(e, param, part, first, n));
+    LT_ASSERT(first >= mine.first && first + n <= mine.first + mine.n);
+    return n > 0 ? move(e, param, part, first - mine.first, n, as, values, false) : LT_OK;
+}
+
 /* ---- pieces of several ranks, read by the first ---- */
 
 // What the first rank asks the others for.

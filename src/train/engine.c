@@ -90,6 +90,35 @@ static lt_status open_checkpoint(lt_engine *e, const char *load, bool needed)
     return LT_OK;
 }
 
+// What training.load_format says, held against what lies there.
+static lt_status check_format(const lt_engine *e, const char *load)
+{
+    static const char *const kinds[] = {[LT_RUN_MODEL] = "Hugging Face folder",
+                                        [LT_RUN_SAVED] = "Hugging Face folder",
+                                        [LT_RUN_DCP] = "distributed checkpoint"};
+    if (!e->run || !e->cfg || load != e->cfg->training.load)
+        return LT_OK;
+    const int want = e->cfg->training.load_format;
+    const bool dcp = e->run->kind == LT_RUN_DCP;
+    if (want == LT_CFG_FORMAT_AUTO || (want == LT_CFG_FORMAT_DCP) == dcp)
+        return LT_OK;
+    return LT_FAIL(LT_ERR_CONFIG,
+                   "%s: training.load_format is %s, and %s is a %s (auto takes both)",
+                   lt_config_where(e->cfg, "training.load_format").s, dcp ? "hf" : "dcp",
+                   e->run->dir, kinds[e->run->kind]);
+}
+
+// The model's own folder: its small files, and for a distributed checkpoint, which has no files of
+// weights, the layout in which a Hugging Face folder would be written.
+static lt_status open_assets(lt_engine *e, const char *named)
+{
+    const bool dcp = e->run && e->run->kind == LT_RUN_DCP;
+    if ((e->run && !dcp) || !named || !lt_file_is_dir(named))
+        return LT_OK;
+    return dcp && lt_hf_has_weights(named) ? lt_hf_open(named, NULL, &e->assets)
+                                           : lt_hf_open_assets(named, &e->assets);
+}
+
 // Which checkpoint, and whose config.json.
 static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
 {
@@ -107,8 +136,8 @@ static lt_status open_source(lt_engine *e, const lt_engine_opts *opts)
         load = named;
     if (load && !(random && load == named))
         LT_TRY(open_checkpoint(e, load, opts->weights));
-    if (!e->run && named && lt_file_is_dir(named))
-        LT_TRY(lt_hf_open_assets(named, &e->assets));
+    LT_TRY(check_format(e, load));
+    LT_TRY(open_assets(e, named));
     e->source = e->run && has_config(e->run->dir, e->arena) ? e->run->dir : named ? named : load;
     return LT_OK;
 }

@@ -9,6 +9,7 @@
 #include "train/metrics.h"
 #include "train/profile.h"
 #include "train/rate.h"
+#include "train/save_dcp.h"
 #include "train/source.h"
 #include "train/start.h"
 #include "train/team.h"
@@ -53,6 +54,7 @@ typedef struct trainer {
     int64_t unlogged;
     bool warned_silent, metrics_lost; /* each is warned of once */
     int64_t began_at, last_saved;     /* iterations: of this run's start, of its last checkpoint */
+    lt_dcp_save *saving;              /* a checkpoint that is being written; NULL: none */
     bool data_failed; /* the step was not begun: weights are those of the step before */
     lt_train_summary *out;
 } trainer;
@@ -114,7 +116,7 @@ static lt_status look_ahead(trainer *t, lt_forecast *out)
     lt_forecast_opts o = {
         .source = t->source, .validation = t->validation, .seconds = LOOK_AHEAD_S};
     const lt_checkpoint *run = t->engine->run;
-    if (run && run->state)
+    if (run && lt_run_resumes(run))
         LT_TRY(lt_progress_read(run, &o.from));
     o.n_steps = lt_max_i64(0, t->schedule.steps - o.from.iteration);
     LT_TRY(lt_forecast_run(t->engine, &o, out));
@@ -139,7 +141,7 @@ static lt_status say_start(trainer *t, const lt_forecast *ahead)
     if (st == LT_OK)
         LT_INFO(t->log, "start", "%s", text.data);
     lt_buf_clear(&text);
-    if (st == LT_OK && t->engine->run && t->engine->run->state) {
+    if (st == LT_OK && t->engine->run && lt_run_resumes(t->engine->run)) {
         st = lt_loaded_line_text(t->engine->run->dir, &text);
         if (st == LT_OK)
             say(t, &text);
@@ -198,6 +200,7 @@ static lt_status close_run(trainer *t, lt_status st)
 {
     char message[4096]; // of the first error, which no other replaces
     (void)snprintf(message, sizeof message, "%s", lt_error_message());
+    lt_dcp_save_abandon(t->saving);
     lt_watchdog_destroy(t->watchdog);
     lt_loader_destroy(t->loader);
     lt_sampler_destroy(t->sampler);
@@ -437,15 +440,8 @@ static lt_status save_weights(trainer *t)
     return lt_barrier(t->ranks ? t->ranks->world : NULL);
 }
 
-static lt_status save(trainer *t)
+static lt_status say_saved(trainer *t, const char *dir)
 {
-    if (!t->cfg->training.save || t->last_saved == t->progress.iteration)
-        return LT_OK;
-    char *dir = NULL;
-    lt_watchdog_stage(t->watchdog, t->progress.iteration, "saving");
-    LT_TRY(save_weights(t));
-    t->last_saved = t->progress.iteration;
-    LT_TRY(lt_run_dir(t->engine->arena, t->cfg->training.save, t->progress.iteration, &dir));
     (void)snprintf(t->out->saved, sizeof t->out->saved, "%s", dir);
     lt_buf text = {0};
     const lt_status st = lt_saved_line_text(dir, &text);
@@ -453,6 +449,41 @@ static lt_status save(trainer *t)
         say(t, &text);
     lt_buf_deinit(&text);
     return st;
+}
+
+// A save that was begun: all ranks look whether it is complete, or wait until it is.
+static lt_status end_save(trainer *t, bool wait)
+{
+    bool done = false;
+    char dir[sizeof t->out->saved];
+    if (!t->saving)
+        return LT_OK;
+    (void)snprintf(dir, sizeof dir, "%s", lt_dcp_save_dir(t->saving));
+    LT_TRY(lt_dcp_save_end(&t->saving, wait, &done));
+    return done ? say_saved(t, dir) : LT_OK;
+}
+
+static lt_status save_dcp(trainer *t)
+{
+    LT_TRY(end_save(t, true));
+    LT_TRY(lt_dcp_save_begin(t->engine, &t->progress,
+                             lt_schedule_lr(&t->schedule, t->progress.iteration), &t->saving));
+    t->last_saved = t->progress.iteration;
+    return t->cfg->training.save_async ? LT_OK : end_save(t, true);
+}
+
+static lt_status save(trainer *t)
+{
+    if (!t->cfg->training.save || t->last_saved == t->progress.iteration)
+        return LT_OK;
+    char *dir = NULL;
+    lt_watchdog_stage(t->watchdog, t->progress.iteration, "saving");
+    if (lt_saves_dcp(t->engine))
+        return save_dcp(t);
+    LT_TRY(save_weights(t));
+    t->last_saved = t->progress.iteration;
+    LT_TRY(lt_run_dir(t->engine->arena, t->cfg->training.save, t->progress.iteration, &dir));
+    return say_saved(t, dir);
 }
 
 // The mean over micro-batches of their mean losses.
@@ -486,7 +517,7 @@ static lt_status keep_progress(trainer *t, lt_status why)
     char message[4096];
     (void)snprintf(message, sizeof message, "%s", lt_error_message());
     LT_TRY(end_all_steps(t));
-    if (t->progress.iteration > t->began_at && save(t) != LT_OK)
+    if (t->progress.iteration > t->began_at && (save(t) != LT_OK || end_save(t, true) != LT_OK))
         LT_WARN(t->log, "train", "the %lld steps done are lost: %s",
                 (long long)t->progress.iteration, lt_error_message());
     return lt_error_adopt(why, message);
@@ -504,6 +535,7 @@ static lt_status after_step(trainer *t)
     const bool due = is_due(t->progress.iteration, t->cfg->training.save_interval),
                judge =
                    t->validation && is_due(t->progress.iteration, t->cfg->training.val_interval);
+    LT_TRY(end_save(t, false));
     if (due || judge)
         LT_TRY(end_all_steps(t));
     if (due)
@@ -538,7 +570,9 @@ static lt_status loop(trainer *t)
     LT_TRY(end_all_steps(t));
     LT_TRY(write_profile(t));
     t->out->stopped = t->progress.iteration < t->schedule.steps;
-    return t->progress.iteration > t->began_at ? save(t) : LT_OK;
+    if (t->progress.iteration > t->began_at)
+        LT_TRY(save(t));
+    return end_save(t, true);
 }
 
 static lt_status train(const lt_config *cfg, const lt_ranks *ranks, const lt_train_sinks *sinks,

@@ -78,15 +78,17 @@ static lt_status list_unused(lt_engine *e)
     if (st == LT_OK && names.n > MAX_LISTED)
         st = lt_buf_printf(&text, " and %lld more", (long long)(names.n - MAX_LISTED));
     if (st == LT_OK && names.n > 0) {
-        if (e->cfg && e->cfg->training.load_strict) {
+        // Of a distributed checkpoint more keys than wanted are no error, as PyTorch has it.
+        if (e->cfg && e->cfg->training.load_strict && e->run->kind != LT_RUN_DCP) {
             st = LT_FAIL(
                 LT_ERR_FORMAT,
                 "%s holds %lld tensors that the model has no use for (training.load_strict): %s",
                 lt_hf_dir(e->run->weights), (long long)names.n, text.data);
         } else {
-            LT_NOTE(e->log, "weights",
-                    "%lld tensors of %s are not used; they are kept and saved as they are: %s",
-                    (long long)names.n, lt_hf_dir(e->run->weights), text.data);
+            LT_NOTE(e->log, "weights", "%lld tensors of %s are not used%s: %s", (long long)names.n,
+                    lt_hf_dir(e->run->weights),
+                    e->run->kind == LT_RUN_DCP ? "" : "; they are kept and saved as they are",
+                    text.data);
         }
     }
     lt_vec_deinit(&names);
@@ -168,31 +170,75 @@ lt_status lt_progress_read(const lt_checkpoint *run, lt_progress *out)
     return lt_run_number(run, "sampler_cursor", &out->cursor);
 }
 
+// A part of the optimizer's state of a distributed checkpoint: it lies as its weight does.
+static lt_status find_moment(lt_engine *e, lt_arena *arena, const lt_param *p, const char *part,
+                             lt_hf_weight *out)
+{
+    const char *name = lt_weight_name(e->run->weights, p);
+    void *memory = NULL;
+    int64_t dim[LT_MAX_DIMS];
+    LT_TRY(lt_hf_find_weight(e->run->weights, arena, name, p->rank, p->dim,
+                             lt_model_experts_transposed(&e->model->config), out));
+    memcpy(dim, p->dim, sizeof dim);
+    if (out->form == LT_HF_TRANSPOSED) {
+        dim[1] = p->dim[2];
+        dim[2] = p->dim[1];
+    }
+    LT_TRY(lt_arena_take(arena, sizeof(lt_st_tensor *), &memory));
+    const lt_st_tensor **parts = memory;
+    out->parts = parts;
+    out->n_parts = 1;
+    return lt_run_state(e->run, part, name, p->rank, dim, &parts[0]);
+}
+
+static lt_status find_state(lt_engine *e, lt_arena *arena, const lt_param *p, const char *part,
+                            lt_hf_weight *out)
+{
+    void *memory = NULL;
+    if (e->run->kind == LT_RUN_DCP)
+        return find_moment(e, arena, p, part, out);
+    LT_TRY(lt_arena_take(arena, sizeof(lt_st_tensor *), &memory));
+    const lt_st_tensor **parts = memory;
+    *out = (lt_hf_weight){.form = LT_HF_AS_IS, .n_parts = 1, .parts = parts};
+    return lt_run_state(e->run, part, p->name, p->rank, p->dim, &parts[0]);
+}
+
+// Masters of a distributed checkpoint are its weights, which are read already.
+static bool is_wanted(const lt_engine *e, const struct state_row *row, bool optimizer)
+{
+    return row->optimizer ? optimizer : e->run->kind != LT_RUN_DCP;
+}
+
+static lt_status resume_param(lt_engine *e, lt_arena *arena, const lt_param *p, bool optimizer,
+                              float *values)
+{
+    for (int k = 0; p->trainable && k < N_STATE_ROWS; k++) {
+        lt_hf_weight w;
+        if (!is_wanted(e, &state_rows[k], optimizer))
+            continue;
+        const lt_status st = find_state(e, arena, p, state_rows[k].name, &w);
+        if (st == LT_ERR_NOT_FOUND && state_rows[k].optimizer)
+            lt_error_note("the checkpoint was saved without the optimizer's state; "
+                          "training.no_load_optim=true goes on from it with fresh moments");
+        LT_TRY(st);
+        LT_TRY(fill(e, state_rows[k].part, (piece){.values = values, .param = p, .weight = &w}));
+    }
+    return LT_OK;
+}
+
 lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out)
 {
     *out = (lt_progress){0};
-    if (!e->run || !e->run->state)
+    if (!e->run || !lt_run_resumes(e->run))
         return LT_OK;
     void *memory = NULL;
-    LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of the optimizer's state"));
-    lt_status st = LT_OK;
-    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++) {
-        const lt_param *p = &e->model->params[i];
-        for (int k = 0; st == LT_OK && p->trainable && k < N_STATE_ROWS; k++) {
-            const lt_st_tensor *t = NULL;
-            if (state_rows[k].optimizer && !optimizer)
-                continue;
-            st = lt_run_state(e->run, state_rows[k].name, p->name, p->rank, p->dim, &t);
-            if (st == LT_ERR_NOT_FOUND && state_rows[k].optimizer)
-                lt_error_note("the checkpoint was saved without the optimizer's state; "
-                              "training.no_load_optim=true goes on from it with fresh moments");
-            const lt_hf_weight w = {.form = LT_HF_AS_IS, .n_parts = 1, .parts = &t};
-            if (st == LT_OK)
-                st = fill(e, state_rows[k].part,
-                          (piece){.values = memory, .param = p, .weight = &w});
-        }
-    }
+    lt_arena *arena = NULL;
+    LT_TRY(lt_arena_create(&arena, "the optimizer's state"));
+    lt_status st = lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of the optimizer's state");
+    for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++)
+        st = resume_param(e, arena, &e->model->params[i], optimizer, memory);
     lt_mem_free(memory);
+    lt_arena_destroy(arena);
     LT_TRY(st);
     LT_TRY(lt_progress_read(e->run, out));
     if (!optimizer)
@@ -284,31 +330,34 @@ static lt_status check_part(void *ctx, int64_t i, int thread)
     return LT_OK;
 }
 
-static lt_status check_values(lt_engine *e, piece p)
+// own: what this rank has, without asking others.
+static lt_status check_values(lt_engine *e, piece p, bool own)
 {
-    const int64_t n = p.param->n_elems;
-    for (int64_t i = 0; i < n; i += PIECE) {
-        p.first = i;
-        p.n = lt_min_i64(PIECE, n - i);
-        LT_TRY(lt_exec_read(e->exec, p.param->id, LT_STATE_VALUE, i, p.n, LT_F32, p.values));
+    const lt_owned all =
+        own ? lt_exec_owned(e->exec, p.param->id) : (lt_owned){0, p.param->n_elems};
+    for (int64_t i = 0; i < all.n; i += PIECE) {
+        p.first = all.first + i;
+        p.n = lt_min_i64(PIECE, all.n - i);
+        LT_TRY((own ? lt_exec_read_own : lt_exec_read)(e->exec, p.param->id, LT_STATE_VALUE,
+                                                       p.first, p.n, LT_F32, p.values));
         LT_TRY(lt_pool_run(e->pool, lt_ceil_div(p.n, PART), check_part, &p));
     }
     return LT_OK;
 }
 
-static lt_status check_finite(lt_engine *e)
+lt_status lt_weights_check(lt_engine *e, bool own)
 {
     void *memory = NULL;
     LT_TRY(lt_mem_alloc(&memory, PIECE * sizeof(float), "a piece of a weight"));
     lt_status st = LT_OK;
     for (int32_t i = 0; st == LT_OK && i < e->model->n_params; i++)
         if (e->model->params[i].trainable)
-            st = check_values(e, (piece){.values = memory, .param = &e->model->params[i]});
+            st = check_values(e, (piece){.values = memory, .param = &e->model->params[i]}, own);
     lt_mem_free(memory);
     return st;
 }
 
-static lt_dtype save_dtype(const lt_config *cfg)
+lt_dtype lt_save_dtype(const lt_config *cfg)
 {
     switch ((lt_cfg_dtype)cfg->training.save_ckpt_dtype) {
     case LT_CFG_FP16:
@@ -338,7 +387,7 @@ static lt_status number_text(lt_arena *arena, const char *key, int64_t value, lt
 
 // A random model that was cut says so in its config.json; a cut checkpoint keeps the layers that
 // were left out.
-static lt_status cut_edits(lt_engine *e, lt_arena *arena, lt_vec *edits)
+static lt_status cut_edits(const lt_engine *e, lt_arena *arena, lt_vec *edits)
 {
     char *layers = NULL, *depth = NULL;
     LT_TRY(lt_arena_printf(arena, &layers, "%lld", (long long)e->model->config.text.layers));
@@ -365,6 +414,12 @@ static lt_status cut_edits(lt_engine *e, lt_arena *arena, lt_vec *edits)
     return lt_vec_append(edits, all, intern->class_token ? 2 : 3);
 }
 
+lt_status lt_config_edits(const lt_engine *e, lt_arena *arena, lt_vec *edits)
+{
+    LT_TRY(lt_pictures_edits(e->model, &e->cfg->data.dataset_param, arena, edits));
+    return e->cut && !e->run ? cut_edits(e, arena, edits) : LT_OK;
+}
+
 typedef struct save_lists {
     lt_vec items, state, meta, edits;
     lt_expert_matrix matrix;
@@ -386,13 +441,12 @@ static lt_status fill_lists(lt_engine *e, const lt_progress *progress, lt_arena 
     LT_TRY(number_text(arena, "sampler_cursor", progress->cursor, &l->meta));
     LT_TRY(number_text(arena, "optimizer_updates", progress->updates, &l->meta));
     LT_TRY(number_text(arena, "seed", e->cfg->training.seed, &l->meta));
-    LT_TRY(lt_pictures_edits(e->model, &e->cfg->data.dataset_param, arena, &l->edits));
-    return e->cut && !e->run ? cut_edits(e, arena, &l->edits) : LT_OK;
+    return lt_config_edits(e, arena, &l->edits);
 }
 
 static lt_status save(lt_engine *e, const lt_progress *progress, lt_arena *arena, save_lists *l)
 {
-    LT_TRY(check_finite(e));
+    LT_TRY(lt_weights_check(e, false));
     LT_TRY(fill_lists(e, progress, arena, l));
     lt_run_plan plan = {.root = e->cfg->training.save,
                         .iteration = progress->iteration,
@@ -400,11 +454,12 @@ static lt_status save(lt_engine *e, const lt_progress *progress, lt_arena *arena
                         .state = l->state.data,
                         .n_state = l->state.n,
                         .meta = l->meta.data,
-                        .n_meta = l->meta.n};
+                        .n_meta = l->meta.n,
+                        .keep_last = e->cfg->lathe.keep_last};
     plan.weights.items = l->items.data;
     plan.weights.n_items = l->items.n;
-    plan.weights.source = e->run ? e->run->weights : e->assets;
-    plan.weights.save_dtype = save_dtype(e->cfg);
+    plan.weights.source = e->run && e->run->kind != LT_RUN_DCP ? e->run->weights : e->assets;
+    plan.weights.save_dtype = lt_save_dtype(e->cfg);
     plan.weights.edits = l->edits.data;
     plan.weights.n_edits = l->edits.n;
     plan.weights.tie = e->model->tied ? LT_HF_TIED : LT_HF_UNTIED;

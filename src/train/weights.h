@@ -34,8 +34,18 @@ LT_NODISCARD lt_status lt_progress_read(const lt_checkpoint *run, lt_progress *o
  */
 LT_NODISCARD lt_status lt_weights_resume(lt_engine *e, bool optimizer, lt_progress *out);
 /**
- * Save training.save/iter_N: weights in the dtype of the file that they came from (or
- * save_ckpt_dtype), state beside them.
+ * That every trained weight is a finite number. own: only those that this rank has, which asks no
+ * other; else as lt_exec_read.
+ * errors   LT_ERR_NUMERIC names the first
+ */
+LT_NODISCARD lt_status lt_weights_check(lt_engine *e, bool own);
+/** save_ckpt_dtype; LT_N_DTYPES: not set. */
+lt_dtype lt_save_dtype(const lt_config *cfg);
+/** Push the lt_hf_edits of small files: layers of a cut model, tiles that it was trained with. */
+LT_NODISCARD lt_status lt_config_edits(const lt_engine *e, lt_arena *arena, lt_vec *edits);
+/**
+ * Save training.save/iter_N as a Hugging Face folder: weights in the dtype of the file that they
+ * came from (or save_ckpt_dtype), state beside them.
  * errors   LT_ERR_NUMERIC when a weight is not finite: nothing is written then; those of
  *          lt_run_save
  */

@@ -289,7 +289,11 @@ void lt_run_same_folder(void *state, const char *a, const char *b)
     for (int64_t i = 0; i < names_a.n; i++) {
         const char *name = LT_AT(&names_a, char *, i);
         assert_string_equal(name, LT_AT(&names_b, char *, i));
-        lt_run_same_file(state, lt_test_path(state, a, name), lt_test_path(state, b, name));
+        const char *x = lt_test_path(state, a, name), *y = lt_test_path(state, b, name);
+        if (lt_file_is_dir(x))
+            lt_run_same_folder(state, x, y);
+        else
+            lt_run_same_file(state, x, y);
     }
     lt_vec_deinit(&names_a);
     lt_vec_deinit(&names_b);

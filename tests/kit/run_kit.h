@@ -48,7 +48,7 @@ const char *lt_run_metrics(void *state, const char *dir);
 
 /** Both hold the same bytes. */
 void lt_run_same_file(void *state, const char *a, const char *b);
-/** Both folders hold the same files with the same bytes. */
+/** Both folders, and those in them, hold the same files with the same bytes. */
 void lt_run_same_folder(void *state, const char *a, const char *b);
 /**
  * Two runs in dir A and dir B went the same way from step `first` to `last`: loss, gradient norm,

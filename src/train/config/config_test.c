@@ -464,8 +464,6 @@ static void features_that_do_not_exist_are_refused_by_name(void **state)
         {"parallel.fsdp_plan.cpu_offload=true", "cpu_offload: true asks for"},
         {"training.optimizer=muon",
          "training.optimizer: the optimizer muon does not exist in lathe yet; set it to adamw"},
-        {"training.load_format=dcp", "training.load_format: the reading format dcp does not exist"},
-        {"training.save_format=dcp", "training.save_format: the writing format dcp"},
         {"training.lora.enable=true", "training.lora.enable: true asks for low-rank adapters"},
         {"tools.memory_profile.enable=true", "tools.memory_profile.enable"},
         {"parallel.ulysses_parallel_size=2", "parallel.ulysses_parallel_size: 2 asks for Ulysses"},

@@ -146,9 +146,7 @@ static const lt_field training_fields[] = {
     {"load", LT_FIELD_TEXT, AT(load), .flags = LT_FIELD_NULL,
      .help = "a run's folder to resume from, or a Hugging Face folder to start from"},
     {"load_format", LT_FIELD_CHOICE, AT(load_format), "auto", .choices = file_formats,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "auto hf", .known = "dcp", .feature = "reading format",
-                .instead = "set it to hf and load a Hugging Face folder"},
-     .help = "what lies there; auto looks"},
+     .help = "what lies there, a Hugging Face folder or a distributed checkpoint; auto looks"},
     {"load_strict", LT_FIELD_BOOL, AT(load_strict), "false",
      .help = "unknown tensors are an error"},
     {"load_rank0_and_broadcast", LT_FIELD_BOOL, AT(load_rank0_and_broadcast), "false",
@@ -159,13 +157,14 @@ static const lt_field training_fields[] = {
     {"save", LT_FIELD_TEXT, AT(save), .flags = LT_FIELD_NULL,
      .help = "folder for checkpoints; without it nothing is saved"},
     {"save_format", LT_FIELD_CHOICE, AT(save_format), "auto", .choices = file_formats,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "auto hf", .known = "dcp", .feature = "writing format",
-                .instead = "set it to hf"},
-     .help = "auto and hf: a Hugging Face folder and the optimizer beside it"},
+     .help =
+         "hf: a Hugging Face folder and the optimizer beside it; dcp: a distributed checkpoint, "
+         "of which every rank writes its part; auto: as what was loaded"},
     {"save_interval", LT_FIELD_INT, AT(save_interval), "1", .range = &lt_range_at_least_0,
      .help = "steps between checkpoints; 0 saves at the end only"},
-    {"save_async", LT_FIELD_BOOL, AT(save_async), "false", .support = LT_SUPPORT_HINT,
-     .help = "save while training goes on"},
+    {"save_async", LT_FIELD_BOOL, AT(save_async), "false",
+     .help = "distributed checkpoints are written while training goes on, from a copy of the state "
+             "in memory; a Hugging Face folder is written at once"},
     {"save_ckpt_dtype", LT_FIELD_CHOICE, AT(save_ckpt_dtype), .flags = LT_FIELD_NULL,
      .choices = ckpt_dtypes,
      .help = "type of saved weights; without it each as in the file that it came from"},
@@ -317,6 +316,8 @@ static const lt_field lathe_fields[] = {
     {"data_ahead", LT_FIELD_INT, AT(data_ahead), "0", .range = &lt_range_up_to_256,
      .help = "micro-batches prepared ahead, which bounds the memory of data; 0: a step's, at least "
              "one a thread"},
+    {"keep_last", LT_FIELD_INT, AT(keep_last), "0", .range = &lt_range_at_least_0,
+     .help = "checkpoints of a run that are kept, the newest; 0: all"},
 };
 #undef AT
 const lt_record lt_schema_lathe = {"lathe", ROWS(lathe_fields), sizeof(lt_cfg_lathe)};

@@ -390,6 +390,7 @@ typedef struct lt_cfg_lathe {
     /* 0: lathe's own choice. Threads that prepare micro-batches, and how many of these ahead */
     int habits; /* lt_habits */
     int64_t data_threads, data_ahead;
+    int64_t keep_last; /* checkpoints of a run; 0: all */
 } lt_cfg_lathe;
 
 #ifdef __cplusplus
