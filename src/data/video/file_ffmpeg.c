@@ -141,16 +141,19 @@ static lt_status to_rgb(reader *r, lt_image *out)
                              f->height, AV_PIX_FMT_RGB24, SWS_BILINEAR, NULL, NULL, NULL);
     if (r->scale == NULL)
         return LT_FAIL(LT_ERR_UNSUPPORTED, "%s: its colours cannot be converted", r->path);
-    // The converter writes whole vectors: a few bytes behind the last row are its own.
-    const size_t bytes = (size_t)f->height * (size_t)f->width * 3;
-    LT_TRY(lt_mem_alloc(&px, bytes + 64, "a video's frame"));
+    // Converters for x86 leave the last columns out where rows are no multiple of their vectors.
+    const int64_t stride = lt_round_up(f->width, 32) * 3, row = (int64_t)f->width * 3;
+    LT_TRY(lt_mem_alloc(&px, (size_t)(f->height * stride) + 64, "a video's frame"));
     *out = (lt_image){.px = px, .h = f->height, .w = f->width};
     uint8_t *const planes[] = {px, NULL, NULL, NULL};
-    const int strides[] = {f->width * 3, 0, 0, 0};
+    const int strides[] = {lt_int(stride), 0, 0, 0};
     const int rows = sws_scale(r->scale, (const uint8_t *const *)f->data, f->linesize, 0, f->height,
                                planes, strides);
-    return rows == f->height ? LT_OK
-                             : LT_FAIL(LT_ERR_FORMAT, "%s: a frame cannot be converted", r->path);
+    if (rows != f->height)
+        return LT_FAIL(LT_ERR_FORMAT, "%s: a frame cannot be converted", r->path);
+    for (int64_t y = 1; y < f->height; y++)
+        memmove(out->px + y * row, out->px + y * stride, (size_t)row);
+    return LT_OK;
 }
 
 /** Hand a decoded frame out, as often as it is wanted. */

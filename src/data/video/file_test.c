@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Video files: read where the build has FFmpeg (LATHE_FFMPEG), refused by name where it has not.
 #include "base/text.h"
+#include "data/video/file.h"
 #include "data/video/video.h"
 #include "tests/kit/lt_test.h"
 #include <string.h>
@@ -24,7 +25,14 @@ static uint8_t level(int64_t frame)
     return (uint8_t)(frame * 5 + 3);
 }
 
-static void put_header(lt_buf *b, uint32_t movi)
+/** How a file's frames are stored. */
+typedef struct form {
+    uint32_t width, bytes; // of a frame
+    const char *fourcc;    // NULL: RGB
+} form;
+static const form plain = {SIDE, FRAME_BYTES, NULL};
+
+static void put_header(lt_buf *b, const form *f, uint32_t movi)
 {
     put_text(b, "RIFF");
     put32(b, 4 + 8 + 192 + 8 + movi);
@@ -34,7 +42,7 @@ static void put_header(lt_buf *b, uint32_t movi)
     put_text(b, "hdrl");
     put_text(b, "avih");
     put32(b, 56);
-    const uint32_t avih[14] = {1000000 / FPS, 0, 0, 0, FRAMES, 0, 1, FRAME_BYTES, SIDE, SIDE};
+    const uint32_t avih[14] = {1000000 / FPS, 0, 0, 0, FRAMES, 0, 1, f->bytes, f->width, SIDE};
     for (int i = 0; i < 14; i++)
         put32(b, avih[i]);
     put_text(b, "LIST");
@@ -43,35 +51,46 @@ static void put_header(lt_buf *b, uint32_t movi)
     put_text(b, "strh");
     put32(b, 56);
     put_text(b, "vids");
-    const uint32_t strh[13] = {0, 0, 0, 0, 1, FPS, 0, FRAMES, FRAME_BYTES, 0, 0, 0, 0};
+    const uint32_t strh[13] = {0, 0, 0, 0, 1, FPS, 0, FRAMES, f->bytes, 0, 0, 0, 0};
     for (int i = 0; i < 13; i++)
         put32(b, strh[i]);
     put_text(b, "strf");
     put32(b, 40);
-    const uint32_t strf[10] = {40, SIDE, SIDE, 1 | 24 << 16, 0, FRAME_BYTES};
-    for (int i = 0; i < 10; i++)
-        put32(b, strf[i]);
+    const uint32_t head[4] = {40, f->width, SIDE, 1 | (f->fourcc ? 12U : 24U) << 16};
+    for (int i = 0; i < 4; i++)
+        put32(b, head[i]);
+    put_text(b, f->fourcc ? f->fourcc : "\0\0\0");
+    const uint32_t tail[5] = {f->bytes};
+    for (int i = 0; i < 5; i++)
+        put32(b, tail[i]);
 }
 
-/** 49 grey frames at 24 a second, uncompressed. */
-static const char *write_avi(void **state, size_t keep)
+/** 49 grey frames at 24 a second, uncompressed; of YUV the chroma is grey, too. */
+static const char *write_form(void **state, const form *f, size_t keep)
 {
+    const uint32_t luma = f->fourcc ? f->width * SIDE : f->bytes, each = 8 + f->bytes;
     const char *path = lt_test_path(*state, lt_test_dir(*state), "v.avi");
-    uint8_t *frame = lt_test_take(*state, FRAME_BYTES);
+    uint8_t *frame = lt_test_take(*state, f->bytes);
     lt_buf b = {0};
-    put_header(&b, 4 + FRAMES * (8 + FRAME_BYTES));
+    put_header(&b, f, 4 + FRAMES * each);
     put_text(&b, "LIST");
-    put32(&b, 4 + FRAMES * (8 + FRAME_BYTES));
+    put32(&b, 4 + FRAMES * each);
     put_text(&b, "movi");
     for (int i = 0; i < FRAMES; i++) {
         put_text(&b, "00db");
-        put32(&b, FRAME_BYTES);
-        memset(frame, level(i), FRAME_BYTES);
-        assert_ok(lt_buf_append(&b, frame, FRAME_BYTES));
+        put32(&b, f->bytes);
+        memset(frame, 128, f->bytes);
+        memset(frame, level(i), luma);
+        assert_ok(lt_buf_append(&b, frame, f->bytes));
     }
     lt_test_write(path, b.data, keep > 0 ? keep : b.len);
     lt_buf_deinit(&b);
     return path;
+}
+
+static const char *write_avi(void **state, size_t keep)
+{
+    return write_form(state, &plain, keep);
 }
 
 static lt_video_ref ref_of(const char *path)
@@ -116,6 +135,30 @@ static void the_references_times_count_what_was_sampled(void **state)
     assert_true(m.clip->stamps[0] == 0.25 && m.clip->stamps[1] == 1.25);
 }
 
+/** A frame of one colour, to its last column. */
+static lt_status take_grey(void *ctx, lt_image *frame)
+{
+    const int64_t width = *(const int64_t *)ctx;
+    assert_int_equal(frame->w, width);
+    for (int64_t i = 0; i < frame->h * frame->w * 3; i++)
+        assert_int_equal(frame->px[i], frame->px[0]);
+    assert_true(frame->px[0] > 100);
+    return LT_OK;
+}
+
+// The converter works in vectors; widths that are no multiple of them have whole rows all the same.
+static void frames_are_whole_at_any_width(void **state)
+{
+    static const int64_t numbers[] = {25, 30};
+    const lt_image_budget budget = {.max_pixels = 1 << 20, .min_pixels = 1};
+    static const uint32_t widths[] = {30, 34, 64, 66, 70};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const form f = {widths[i], widths[i] * SIDE * 3 / 2, "I420"};
+        int64_t w = widths[i];
+        assert_ok(lt_video_file_read(write_form(state, &f, 0), numbers, 2, &budget, take_grey, &w));
+    }
+}
+
 static void broken_videos_are_errors(void **state)
 {
     const lt_image_processor p = lt_image_processor_default();
@@ -139,7 +182,7 @@ static void broken_videos_are_errors(void **state)
 
 LT_TEST_MAIN(LT_TEST(frames_are_taken_by_number_and_stamped_by_their_time),
              LT_TEST(the_references_times_count_what_was_sampled),
-             LT_TEST(broken_videos_are_errors))
+             LT_TEST(frames_are_whole_at_any_width), LT_TEST(broken_videos_are_errors))
 #else
 static void video_files_are_refused_by_name(void **state)
 {
