@@ -57,11 +57,11 @@ static void examples_run_to_their_end(void **state)
         const char *dir = make_place(*state, files[i].kind);
         const bool intern = files[i].kind >= INTERN;
         lt_place_write(*state, dir, "user.yaml", "%s", lt_test_read(*state, files[i].file, NULL));
-        const lt_run_result r = run_file(*state, dir, intern, "training.train_iters=3",
+        const lt_run_result r = run_file(*state, dir, intern, "training.train_iters=2",
                                          "training.load=null", "training.load_format=auto");
         assert_exit(r, 0);
-        assert_text_contains(r.out, " iteration        3/       3 |");
-        assert_text_contains(r.out, "Saved checkpoint to out/iter_0000003");
+        assert_text_contains(r.out, " iteration        2/       2 |");
+        assert_text_contains(r.out, "Saved checkpoint to out/iter_0000002");
     }
 }
 
@@ -119,7 +119,7 @@ static void the_small_models_of_all_families_begin_to_learn_the_shapes(void **st
         const char *dir = lt_test_dir(*state);
         char *id = NULL, *chat = NULL;
         lt_run_result r = lt_lathe(*state, dir, "data", "shapes", ".", "--family", families[i][0],
-                                   "--train", "12", "--held-out", "2");
+                                   "--train", "8", "--held-out", "2");
         assert_exit(r, 0);
         lt_place_write(*state, dir, "user.yaml", "%s",
                        lt_test_read(*state, "examples/shapes/train.yaml", NULL));
@@ -130,10 +130,10 @@ static void the_small_models_of_all_families_begin_to_learn_the_shapes(void **st
                      "data.dataset_param.basic_parameters.dataset=train.json",
                      "data.dataset_param.basic_parameters.val_dataset=held_out.json",
                      "data.dataset_param.basic_parameters.dataset_dir=.",
-                     "parallel.fsdp_plan.apply_modules=[]", "training.train_iters=2",
+                     "parallel.fsdp_plan.apply_modules=[]", "training.train_iters=1",
                      "training.micro_batch_size=4");
         assert_exit(r, 0);
-        assert_text_contains(r.out, " iteration        2/       2 |");
+        assert_text_contains(r.out, " iteration        1/       1 |");
     }
     const lt_run_result r =
         lt_lathe(*state, lt_test_dir(*state), "data", "shapes", ".", "--family", "llava");

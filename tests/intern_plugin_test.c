@@ -44,6 +44,34 @@ static void pictures_are_trained_saved_and_gone_on_from(void **state)
     }
 }
 
+// Two ranks with a record each have the loss of one with two; samples of a packed row are as alone.
+static void ranks_and_packed_rows_take_tiles_too(void **state)
+{
+    static const char *const runs[][3] = {
+        {"training.gradient_accumulation_steps=2", "-n", "1"},
+        {"training.gradient_accumulation_steps=1", "-n", "2"},
+    };
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        const char *dir = lt_intern_pictures(*state, LT_INTERN_NEWER, true);
+        const lt_run_result r =
+            lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=2",
+                     "training.micro_batch_size=1", runs[i][0], runs[i][1], runs[i][2]);
+        assert_exit(r, 0);
+        loss[i] =
+            lt_run_metric(lt_run_metrics(*state, lt_test_path(*state, dir, "out")), 2, "loss");
+    }
+    assert_near(loss[1], loss[0], 1e-6 * loss[0]);
+    const char *dir = lt_intern_pictures(*state, LT_INTERN_NEWER, false);
+    const lt_run_result r =
+        lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=1",
+                 "training.micro_batch_size=1", "training.gradient_accumulation_steps=1",
+                 "data.dataset_param.basic_parameters.packing=true",
+                 "data.dataset_param.basic_parameters.cutoff_len=600");
+    assert_exit(r, 0);
+    assert_text_contains(r.err, "4 samples in 2 packed rows");
+}
+
 // BR-31: a checkpoint says how its pictures were cut, not how its base's were.
 static void a_checkpoint_says_how_its_pictures_were_cut(void **state)
 {
@@ -169,6 +197,7 @@ static void row_57_a_pad_id_that_is_an_ordinary_token_is_warned_of(void **state)
 
 LT_TEST_MAIN(LT_TEST(check_shows_tiles_tokens_and_labels),
              LT_TEST(pictures_are_trained_saved_and_gone_on_from),
+             LT_TEST(ranks_and_packed_rows_take_tiles_too),
              LT_TEST(a_checkpoint_says_how_its_pictures_were_cut),
              LT_TEST(answers_and_judgements_see_the_pictures),
              LT_TEST(the_port_takes_records_of_the_usual_form),
