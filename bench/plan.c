@@ -94,8 +94,10 @@ static lt_status time_size(const bench_size *size)
     lt_status st;
     LT_TRY_GOTO(st, bench_model_create(size, 0, 0, &m), done);
     LT_TRY_GOTO(st, lt_units_create(m, patterns, 2, NULL, &units), done);
-    LT_TRY_GOTO(
-        st, lt_state_layout_create(m, units, LT_BF16, LT_STATE_WHOLE, (lt_shard){0}, &state), done);
+    LT_TRY_GOTO(st,
+                lt_state_layout_create(m, units, LT_BF16, LT_STATE_WHOLE, LT_HOME_DEVICE,
+                                       (lt_shard){0}, &state),
+                done);
     LT_TRY_GOTO(st, time_policy(size, m, units, state, LT_KEEP), done);
     st = time_policy(size, m, units, state, LT_FULL);
 done:

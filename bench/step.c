@@ -326,7 +326,7 @@ static lt_status plan_case(bench b, lt_dtype dtype)
     LT_TRY_GOTO(st, policies_of(&b, &policies), done);
     LT_TRY_GOTO(st,
                 lt_state_layout_create(b.model, b.units, dtype, LT_STATE_WITHOUT_GRADS,
-                                       (lt_shard){0}, &state),
+                                       LT_HOME_DEVICE, (lt_shard){0}, &state),
                 done);
     st = plan_made(&b, state, policies);
 done:

@@ -13,7 +13,7 @@ lt_tensor lt_exec_part(const lt_exec *e, int32_t param, lt_state_part part)
     if (lt_is_cut(lt_exec_shard(e)) && p->rank > 0)
         t.dim[0] =
             p->n_elems > 0 ? lt_shard_owned(p, lt_exec_shard(e)).n * p->dim[0] / p->n_elems : 0;
-    t.data = offset < 0 ? NULL : e->state + offset;
+    t.data = offset < 0 ? NULL : lt_exec_part_memory(e, part) + offset;
     return t;
 }
 
@@ -82,10 +82,14 @@ static lt_status clear_state(lt_exec *e)
     lt_stream *s = e->stream[LT_QUEUE_COMPUTE];
     if (e->o.poison)
         LT_TRY(d->fill(d, s, e->state, 0xff, (size_t)e->layout->bytes));
+    if (e->o.poison && e->host_state)
+        memset(e->host_state, 0xff, (size_t)e->layout->host_bytes);
     for (int32_t i = 0; i < e->o.model->n_params; i++) {
         for (int part = LT_STATE_M; part <= LT_STATE_V; part++) {
             const lt_tensor t = lt_exec_part(e, i, (lt_state_part)part);
-            if (t.data)
+            if (t.data && lt_state_on_host(e->layout->home, (lt_state_part)part))
+                memset(t.data, 0, lt_tensor_bytes(&t));
+            else if (t.data)
                 LT_TRY(d->fill(d, s, t.data, 0, lt_tensor_bytes(&t)));
         }
     }
@@ -107,6 +111,20 @@ static lt_status open_links(lt_exec *e)
     return LT_OK;
 }
 
+static lt_status open_host_state(lt_exec *e)
+{
+    lt_device *d = e->o.device;
+    void *memory = NULL;
+    e->host_device = d;
+    if (e->layout->home == LT_HOME_DEVICE)
+        return LT_OK;
+    if (d->queues)
+        LT_TRY(lt_cpu_open(d->pool, &e->host_device));
+    LT_TRY(d->alloc_pinned(d, (size_t)e->layout->host_bytes, "the state on the host", &memory));
+    e->host_state = memory;
+    return LT_OK;
+}
+
 static lt_status create(lt_exec *e)
 {
     LT_ASSERT(!e->o.update_early || e->o.clip_grad <= 0.0);
@@ -117,12 +135,14 @@ static lt_status create(lt_exec *e)
                                                    : LT_STATE_WHOLE;
     const lt_shard shard = e->o.ranks ? e->o.ranks->shard : (lt_shard){0};
     LT_TRY(copy_options(e));
-    LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, mode, shard, &e->layout));
+    LT_TRY(lt_state_layout_create(e->o.model, e->o.units, e->o.compute, mode,
+                                  e->o.training ? e->o.home : LT_HOME_DEVICE, shard, &e->layout));
     LT_TRY(check_budget(e, 0));
     LT_TRY(open_queues(e));
     LT_TRY(open_links(e));
     LT_TRY(d->alloc(d, (size_t)e->layout->bytes, "parameters, gradients and moments", &memory));
     e->state = memory;
+    LT_TRY(open_host_state(e));
     return clear_state(e);
 }
 
@@ -167,6 +187,9 @@ void lt_exec_destroy(lt_exec *e)
     d->free(d, e->state);
     d->free(d, e->step);
     d->free(d, e->level);
+    d->free_pinned(d, e->host_state);
+    if (e->host_device != d)
+        lt_device_close(e->host_device);
     d->free_pinned(d, e->host);
     d->free_pinned(d, e->result);
     lt_stages_free(e);
@@ -549,7 +572,8 @@ lt_exec_memory lt_exec_memory_of(const lt_exec *e)
                         .step_used = e->step_used,
                         .batch = LT_N_STAGES * e->batch_bytes,
                         .host = e->host_bytes,
-                        .host_used = e->host_used};
+                        .host_used = e->host_used,
+                        .host_state = e->layout->host_bytes};
     for (int p = 0; p < LT_N_STATE_PARTS; p++)
         m.state_part[p] = e->layout->part_bytes[p];
     return m;

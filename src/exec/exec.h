@@ -36,6 +36,7 @@ typedef struct lt_exec_opts {
     /* Steps are of one micro-batch and nothing is clipped: a unit is updated as soon as its
        gradients are complete, and all gradients never exist at once. No lt_exec_gradients then. */
     bool update_early;
+    lt_state_home home;    /* what of the state waits on the host */
     int64_t memory_budget; /* bytes of the device pool; 0: what the device has */
     const lt_log *log;
     const lt_tap *tap; /* kept; NULL: none */
@@ -154,6 +155,7 @@ typedef struct lt_exec_memory {
     int64_t step_used;       /* high-water mark of bytes that actions touched */
     int64_t batch;           /* batches that lie apart: one worked on, one on its way */
     int64_t host, host_used; /* the pool in host memory: as allocated, as touched */
+    int64_t host_state;      /* the state's part there; state_part has it, `state` has not */
 } lt_exec_memory;
 lt_exec_memory lt_exec_memory_of(const lt_exec *e);
 /**

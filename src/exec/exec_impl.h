@@ -47,6 +47,8 @@ struct lt_exec {
     double *lr_scale;
     lt_state_layout *layout;
     unsigned char *state, *step; /* the two parts of the device pool */
+    unsigned char *host_state;   /* pinned: what of the state waits on the host */
+    lt_device *host_device;      /* who works on the host: the device itself, or a CPU beside it */
     int64_t step_bytes, step_used;
     unsigned char *host; /* pinned: what programs keep outside the device */
     int64_t host_bytes, host_used;
@@ -95,6 +97,20 @@ lt_tensor lt_pass_written(const lt_pass_state *s, int32_t param);
 lt_tensor lt_pass_gradient(const lt_pass_state *s, int32_t param);
 /** A forward kernel on the action's queue, without scratch. */
 LT_NODISCARD lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args);
+/** What a part of the state lies in. */
+unsigned char *lt_exec_part_memory(const lt_exec *e, lt_state_part part);
+/** A part of a parameter where UPDATE finds it: in the state, or brought for it. */
+lt_tensor lt_pass_state_part(const lt_pass_state *s, int32_t param, lt_state_part part);
+/** A gradient that has come down to the host. No data: frozen, or it has not. */
+lt_tensor lt_pass_come_down(const lt_pass_state *s, int32_t param);
+/** OFFLOAD and FETCH of a unit's part of the state, and ADD on the host. */
+LT_NODISCARD lt_status lt_run_state_way(lt_pass_state *s, const lt_action *a);
+LT_NODISCARD lt_status lt_run_host_sum(lt_pass_state *s, const lt_action *a);
+/** Who does an action's work. */
+static inline lt_device *lt_doer(const lt_exec *e, const lt_action *a)
+{
+    return a->queue == LT_QUEUE_HOST ? e->host_device : e->o.device;
+}
 /** The actions GATHER and REDUCE, where there are several ranks. */
 LT_NODISCARD lt_status lt_run_gather(lt_pass_state *s, const lt_action *a);
 LT_NODISCARD lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a);

@@ -28,6 +28,7 @@ typedef struct setup {
     int64_t steps;      /* 0: 3 */
     bool queues;        /* copies through pinned memory, as for a GPU */
     bool single, early; /* one micro-batch, nothing clipped; and updated unit by unit */
+    lt_state_home home;
 } setup;
 
 static void open_world(world *w, const setup *s)
@@ -68,6 +69,7 @@ static void open_world(world *w, const setup *s)
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
         .clip_grad = s->single ? 0.0 : 1.0,
         .update_early = s->early,
+        .home = s->home,
         .poison = s->poison,
         .order_seed = s->order_seed};
     assert_ok(lt_exec_create(&o, &w->exec));
@@ -130,7 +132,8 @@ static outcome train(void *state, const setup *s)
     const lt_exec_memory m = lt_exec_memory_of(w.exec);
     assert_int_equal(m.step_used, m.step); // what the plan asked for is what was touched
     assert_int_equal(m.host_used, m.host);
-    assert_int_equal(m.host > 0, s->offload);
+    assert_int_equal(m.host > 0, s->offload || s->home == LT_HOME_HOST);
+    assert_int_equal(m.host_state > 0, s->home != LT_HOME_DEVICE);
     close_world(&w);
     return out;
 }
@@ -166,10 +169,10 @@ static void inputs_that_wait_on_the_host_come_back_as_they_were(void **state)
 {
     const setup keep = {.compute = LT_BF16};
     const outcome want = train(*state, &keep);
-    for (int i = 0; i < 2 * LT_N_POLICIES; i++) {
+    for (int i = 0; i < 4; i++) {
         const setup s = {.compute = LT_BF16,
-                         .policy = (lt_policy)(i / 2),
-                         .keep_attention = i % 2,
+                         .policy = (lt_policy)(i < 3 ? i : LT_FULL),
+                         .keep_attention = i == 3,
                          .offload = true,
                          .queues = i % 2,
                          .poison = true};
@@ -180,11 +183,69 @@ static void inputs_that_wait_on_the_host_come_back_as_they_were(void **state)
 
 static void inputs_on_the_host_survive_every_legal_order(void **state)
 {
-    for (int policy = LT_KEEP; policy < LT_N_POLICIES; policy++) {
-        setup s = {.compute = LT_F32, .policy = (lt_policy)policy, .steps = 1};
+    setup s = {.compute = LT_F32, .policy = LT_FULL, .steps = 1};
+    const outcome want = train(*state, &s);
+    s.offload = s.poison = s.keep_attention = true;
+    for (s.order_seed = 1; s.order_seed <= 6; s.order_seed++) {
+        s.queues = s.order_seed % 2;
+        const outcome got = train(*state, &s);
+        assert_same_bits(&got, &want);
+    }
+}
+
+// Weights to the bit. The norm's sum is another order of the same squares in double.
+static void assert_same_update(const outcome *late, outcome *early)
+{
+    for (int i = 0; i < 3; i++) {
+        const double norm = late->step[i].grad_norm;
+        assert_near(early->step[i].grad_norm, norm, 1e-12 * norm);
+        early->step[i].grad_norm = norm;
+    }
+    assert_same_bits(early, late);
+}
+
+static void a_state_on_the_host_gives_the_same_bits(void **state)
+{
+    for (int home = LT_HOME_SWAP; home <= LT_HOME_HOST; home++) {
+        const setup near = {.compute = home == LT_HOME_HOST ? LT_BF16 : LT_F32, .single = true};
+        const outcome want = train(*state, &near);
+        setup s = near;
+        s.home = (lt_state_home)home;
+        s.poison = s.queues = s.offload = true;
+        s.policy = LT_FULL;
+        const outcome late = train(*state, &s);
+        assert_same_bits(&late, &want);
+        s.early = true;
+        outcome early = train(*state, &s);
+        assert_same_update(&want, &early);
+    }
+}
+
+// With accumulation a device adds where kernels write, the host whole sums of micro-batches: the
+// same numbers in another order.
+static void sums_on_the_host_agree_with_those_on_the_device(void **state)
+{
+    setup s = {.compute = LT_F32, .poison = true};
+    const outcome near = train(*state, &s);
+    s.home = LT_HOME_SWAP;
+    const outcome swapped = train(*state, &s);
+    assert_same_bits(&swapped, &near);
+    s.home = LT_HOME_HOST;
+    const outcome far = train(*state, &s);
+    for (int i = 0; i < 3; i++) {
+        assert_near(far.step[i].loss, near.step[i].loss, 1e-6 * near.step[i].loss);
+        assert_near(far.step[i].grad_norm, near.step[i].grad_norm, 1e-4 * near.step[i].grad_norm);
+    }
+}
+
+static void a_state_on_the_host_survives_every_legal_order(void **state)
+{
+    for (int i = 0; i < 4; i++) {
+        setup s = {.compute = LT_F32, .steps = 1, .single = true, .early = i > 1};
+        s.home = i % 2 ? LT_HOME_HOST : LT_HOME_SWAP;
         const outcome want = train(*state, &s);
-        s.offload = s.poison = s.keep_attention = true;
-        for (s.order_seed = 1; s.order_seed <= 6; s.order_seed++) {
+        s.poison = true;
+        for (s.order_seed = 1; s.order_seed <= 3; s.order_seed++) {
             s.queues = s.order_seed % 2;
             const outcome got = train(*state, &s);
             assert_same_bits(&got, &want);
@@ -234,17 +295,6 @@ static void no_more_steps_than_promised_are_in_flight(void **state)
     assert_fails(lt_exec_begin(w.exec, &b.view, 1, 3, 1e-3, NULL), LT_ERR_INTERNAL, "in flight");
     made_batch_destroy(&b);
     close_world(&w);
-}
-
-// Weights to the bit. The norm's sum is another order of the same squares in double.
-static void assert_same_update(const outcome *late, outcome *early)
-{
-    for (int i = 0; i < 3; i++) {
-        const double norm = late->step[i].grad_norm;
-        assert_near(early->step[i].grad_norm, norm, 1e-12 * norm);
-        early->step[i].grad_norm = norm;
-    }
-    assert_same_bits(early, late);
 }
 
 static void an_early_update_changes_no_weight(void **state)
@@ -471,6 +521,9 @@ static void a_batch_that_breaks_the_rules_is_refused(void **state)
 LT_TEST_MAIN(LT_TEST(every_policy_gives_the_bits_of_keep),
              LT_TEST(inputs_that_wait_on_the_host_come_back_as_they_were),
              LT_TEST(inputs_on_the_host_survive_every_legal_order),
+             LT_TEST(a_state_on_the_host_gives_the_same_bits),
+             LT_TEST(sums_on_the_host_agree_with_those_on_the_device),
+             LT_TEST(a_state_on_the_host_survives_every_legal_order),
              LT_TEST(threads_do_not_change_a_bit),
              LT_TEST(a_hundred_legal_orders_with_poisoned_memory_change_nothing),
              LT_TEST(steps_in_flight_give_the_same_bits),

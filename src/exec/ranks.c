@@ -78,7 +78,8 @@ lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a)
             cuts_add(e, &c, unit->params[k], grad.data, NULL);
     }
     lt_status st = sum_over_ranks(e, e->stream[a->queue], &c);
-    for (int64_t i = 0; st == LT_OK && i < c.n && !s->l->program->update_early; i++)
+    const bool keep = !s->l->program->update_early && !s->l->program->host_update;
+    for (int64_t i = 0; st == LT_OK && i < c.n && keep; i++)
         st = lt_keep_sum(s, a, c.param[i]);
     lt_mem_free(c.memory);
     return st;

@@ -21,6 +21,8 @@ typedef struct setup {
     int64_t n_micro; /* on each rank */
     bool equal;      /* all micro-batches are of one shape, and so are the programs of all ranks */
     uint64_t order_seed;
+    lt_state_home home;
+    bool offload; /* with full recomputation */
 } setup;
 
 typedef struct outcome {
@@ -77,6 +79,12 @@ static lt_status open_world(lt_group *group, const setup *s, world *w)
         LT_TRY(lt_model_freeze(w->model, tower, 1, NULL));
     LT_TRY(lt_units_create(w->model, units, s->few_units ? 1 : 4, NULL, &w->units));
     LT_TRY(lt_cpu_open(NULL, &w->device));
+    lt_policy policy[256];
+    bool offload[256];
+    for (int i = 0; i < 256; i++) {
+        policy[i] = s->offload ? LT_FULL : LT_KEEP;
+        offload[i] = s->offload;
+    }
     const lt_exec_opts o = {
         .device = w->device,
         .model = w->model,
@@ -90,6 +98,10 @@ static lt_status open_world(lt_group *group, const setup *s, world *w)
         .adamw = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .lr_scale = 1.0},
         .update_early = s->early,
         .tree = s->tree,
+        .policy = policy,
+        .keep_attention = s->offload,
+        .offload = offload,
+        .home = s->home,
         .poison = s->poison,
         .through_host = s->through_host,
         .order_seed = s->order_seed};
@@ -313,6 +325,29 @@ static void a_frozen_tower_stays_and_is_gathered_once(void **state)
     assert_true(a.gathers < b.gathers && a.reduces < b.reduces);
 }
 
+static void what_waits_on_the_host_changes_no_bit(void **state)
+{
+    const int32_t layouts[][2] = {{2, 2}, {1, 4}, {1, 3}};
+    for (int i = 0; i < 3; i++) {
+        setup s = {.copies = layouts[i][0],
+                   .across = layouts[i][1],
+                   .n_micro = 1 + i % 2,
+                   .compute = i % 2 ? LT_F32 : LT_BF16};
+        const outcome want = run(*state, &s);
+        s.poison = s.offload = true;
+        for (int home = LT_HOME_SWAP; home <= LT_HOME_HOST; home++) {
+            s.home = (lt_state_home)home;
+            s.early = s.n_micro == 1 && home == LT_HOME_HOST;
+            const outcome got = run(*state, &s);
+            assert_same_bits(&got, &want);
+            assert_true(got.memory[0].host_state > 0);
+            assert_int_equal(got.memory[0].host_used, got.memory[0].host);
+            assert_int_equal(got.memory[0].step_used, got.memory[0].step);
+            assert_true(got.memory[0].state < want.memory[0].state);
+        }
+    }
+}
+
 // Ranks draw the same order, so that all issue the same collectives.
 static void any_order_that_the_queues_allow_gives_the_same_bits(void **state)
 {
@@ -412,6 +447,7 @@ LT_TEST_MAIN(LT_TEST(two_and_three_ranks_have_the_bits_of_one_that_does_all),
              LT_TEST(prefetch_units_and_giving_up_change_no_bit),
              LT_TEST(units_updated_early_have_the_same_bits),
              LT_TEST(a_frozen_tower_stays_and_is_gathered_once),
+             LT_TEST(what_waits_on_the_host_changes_no_bit),
              LT_TEST(any_order_that_the_queues_allow_gives_the_same_bits),
              LT_TEST(tensors_may_go_through_host_memory),
              LT_TEST(a_rank_holds_its_share_of_the_state),

@@ -12,8 +12,16 @@ unsigned char *lt_pass_at(const lt_pass_state *s, int32_t buffer)
     if (buffer == LT_NONE)
         return NULL;
     const lt_buffer *b = lt_buffer_at(s->l->program, buffer);
-    const bool apart = b->kind == LT_BUF_BATCH && s->l->program->opts.batch_apart;
-    return (apart ? s->batch_at : b->kind == LT_BUF_HOST ? s->e->host : s->e->step) + b->offset;
+    switch (lt_room_of(s->l->program, b)) {
+    case LT_ROOM_STEP:
+        return s->e->step + b->offset;
+    case LT_ROOM_HOST:
+        return s->e->host + b->offset;
+    case LT_ROOM_OWN:
+        break;
+    }
+    LT_ASSERT(b->kind == LT_BUF_BATCH);
+    return s->batch_at + b->offset;
 }
 
 static lt_tensor batch_tensor(const lt_pass_state *s, int v)
@@ -58,6 +66,8 @@ lt_tensor lt_pass_gradient(const lt_pass_state *s, int32_t param)
 {
     const lt_exec *e = s->e;
     lt_tensor t = lt_exec_part(e, param, LT_STATE_GRAD);
+    if (s->l->program->update_early && s->l->program->host_update)
+        return lt_pass_come_down(s, param);
     unsigned char *pool = s->l->program->update_early ? in_pool(s, param) : NULL;
     if (pool) // this rank's piece of it
         t.data = pool + (size_t)lt_exec_owned(e, param).first * lt_dtype_bytes(t.dtype);
@@ -171,11 +181,11 @@ static lt_status run_block(lt_pass_state *s, const lt_action *a, int32_t action)
 
 lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args)
 {
-    const lt_run run = {.device = s->e->o.device, .stream = s->e->stream[a->queue]};
-    const lt_kernel kernel = lt_op_kernel(args->def, s->e->o.device->backend, LT_FORWARD);
+    lt_device *d = lt_doer(s->e, a);
+    const lt_run run = {.device = d, .stream = s->e->stream[a->queue]};
+    const lt_kernel kernel = lt_op_kernel(args->def, d->backend, LT_FORWARD);
     if (!kernel)
-        return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no kernel for %s", args->def->name,
-                       s->e->o.device->name);
+        return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no kernel for %s", args->def->name, d->name);
     args->run = &run;
     const lt_watch *watch = &s->e->o.watch;
     if (watch->kernel)
@@ -189,6 +199,8 @@ lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a, lt_op_args 
 static lt_status run_add(lt_pass_state *s, const lt_action *a)
 {
     const lt_buffer *grad = lt_buffer_at(s->l->program, a->subject);
+    if (grad->kind == LT_BUF_GRADS)
+        return lt_run_host_sum(s, a);
     const lt_tensor *like = edge(s, s->e->o.model->blocks[grad->a].inputs[grad->b]);
     lt_tensor x = *like, y = *like;
     x.data = lt_pass_at(s, a->subject);
@@ -200,7 +212,7 @@ static lt_status run_add(lt_pass_state *s, const lt_action *a)
 static lt_status run_copy(lt_pass_state *s, const lt_action *a)
 {
     lt_exec *e = s->e;
-    lt_device *d = e->o.device;
+    lt_device *d = lt_doer(e, a);
     lt_stream *stream = e->stream[a->queue];
     const lt_program *p = s->l->program;
     const lt_buffer *b = lt_buffer_at(p, a->subject);
@@ -226,6 +238,8 @@ static lt_status run_way(lt_pass_state *s, const lt_action *a)
 {
     lt_device *d = s->e->o.device;
     const lt_buffer *host = lt_buffer_at(s->l->program, a->other);
+    if (host->kind != LT_BUF_HOST)
+        return lt_run_state_way(s, a);
     const bool down = a->kind == LT_ACT_OFFLOAD;
     const size_t bytes = host->b == LT_NONE ? (size_t)host->bytes
                                             : lt_tensor_bytes(edge(s, (lt_edge){host->a, host->b}));
@@ -238,7 +252,8 @@ static lt_status poison(lt_pass_state *s, lt_queue queue, int32_t buffer)
 {
     lt_device *d = s->e->o.device;
     if (!s->e->o.poison || buffer == LT_NONE ||
-        (d->backend == LT_CUDA && lt_buffer_at(s->l->program, buffer)->kind == LT_BUF_HOST))
+        (d->backend == LT_CUDA &&
+         lt_room_of(s->l->program, lt_buffer_at(s->l->program, buffer)) == LT_ROOM_HOST))
         return LT_OK;
     return d->fill(d, s->e->stream[queue], lt_pass_at(s, buffer), 0xff,
                    (size_t)lt_buffer_at(s->l->program, buffer)->bytes);

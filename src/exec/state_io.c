@@ -16,6 +16,8 @@ typedef struct piece {
     unsigned char *at;   /* values, or high halves, that the host can reach */
     int16_t *low_at;
     lt_lane *lane; /* NULL: `at` is the state */
+    bool low_near; /* remainders lie on the host, whatever values do */
+    bool near;     /* the part lies on the host */
     bool write;
 } piece;
 
@@ -79,7 +81,7 @@ static lt_status copy(piece *p)
     if (!p->lane)
         return LT_OK;
     LT_TRY(copy_array(p, &p->t, p->at));
-    if (p->low.data)
+    if (p->low.data && !p->low_near)
         LT_TRY(copy_array(p, &p->low, p->low_at));
     p->lane->in_use = true;
     return e->o.device->event_record(e->o.device, p->lane->done, e->stream[LT_QUEUE_COMPUTE]);
@@ -127,10 +129,12 @@ static piece piece_at(const piece *all, int64_t i)
     p.first = all->first + from;
     p.n = lt_min_i64(LT_LANE_ELEMS, all->n - from);
     p.host = all->host + (size_t)from * lt_dtype_bytes(all->as);
-    if (all->e->o.device->queues) {
+    if (all->e->o.device->queues && !all->near) {
         p.lane = &all->e->lane[i % LT_N_LANES];
         p.at = p.lane->memory;
         p.low_at = (int16_t *)(void *)p.lane->memory + LT_LANE_ELEMS;
+        if (p.low.data && p.low_near)
+            p.low_at = (int16_t *)p.low.data + p.first;
     } else {
         p.at = (unsigned char *)p.t.data + (size_t)p.first * lt_dtype_bytes(p.t.dtype);
         p.low_at = p.low.data ? (int16_t *)p.low.data + p.first : NULL;
@@ -176,6 +180,8 @@ static lt_status move(lt_exec *e, int32_t param, lt_state_part part, int64_t fir
                  .n = n,
                  .as = as,
                  .host = values,
+                 .near = lt_state_on_host(e->layout->home, part),
+                 .low_near = lt_state_on_host(e->layout->home, LT_STATE_LOW),
                  .write = write};
     if (part == LT_STATE_VALUE && lt_exec_has(e, param, LT_STATE_LOW))
         all.low = lt_exec_part(e, param, LT_STATE_LOW);

@@ -16,10 +16,10 @@ static parts parts_of(const lt_pass_state *s, int32_t param)
 {
     const lt_exec *e = s->e;
     return (parts){.grad = lt_pass_gradient(s, param),
-                   .value = lt_exec_part(e, param, LT_STATE_VALUE),
-                   .m = lt_exec_part(e, param, LT_STATE_M),
-                   .v = lt_exec_part(e, param, LT_STATE_V),
-                   .low = lt_exec_part(e, param, LT_STATE_LOW),
+                   .value = lt_pass_state_part(s, param, LT_STATE_VALUE),
+                   .m = lt_pass_state_part(s, param, LT_STATE_M),
+                   .v = lt_pass_state_part(s, param, LT_STATE_V),
+                   .low = lt_pass_state_part(s, param, LT_STATE_LOW),
                    .lr_scale = e->lr_scale[param]};
 }
 
@@ -133,7 +133,8 @@ lt_status lt_run_norm(lt_pass_state *s, const lt_action *a)
         first = false;
     }
     if (first)
-        LT_TRY(e->o.device->fill(e->o.device, e->stream[a->queue], norm.data, 0, sizeof(double)));
+        LT_TRY(
+            lt_doer(e, a)->fill(lt_doer(e, a), e->stream[a->queue], norm.data, 0, sizeof(double)));
     if (e->o.ranks) { // each rank has the squares of what it owns; copies are not counted twice
         const lt_pieces cut = {.full = norm.data, .total = 1};
         LT_TRY(lt_link_all_reduce(e->sums, e->stream[a->queue], &cut, 1, LT_F64));

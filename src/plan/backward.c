@@ -98,6 +98,11 @@ static void find_last_writers(lt_maker *k)
     }
 }
 
+static lt_queue optimizer_queue(const lt_maker *k)
+{
+    return k->p->host_update ? LT_QUEUE_HOST : LT_QUEUE_COMPUTE;
+}
+
 // The squares of a unit's gradients join the norm. Without clipping it is only measured, so that
 // the update need not wait for it.
 static lt_status norm_of_unit(lt_maker *k, int32_t unit)
@@ -105,26 +110,51 @@ static lt_status norm_of_unit(lt_maker *k, int32_t unit)
     bool first = true;
     for (int32_t u = 0; u < k->p->opts.units->n_units; u++)
         first = first && !k->updated[u];
-    LT_TRY(lt_make_action(k, LT_ACT_NORM, unit, LT_QUEUE_COMPUTE));
+    LT_TRY(lt_make_action(k, LT_ACT_NORM, unit, optimizer_queue(k)));
     lt_last_action(k)->other = first ? 0 : 1;
     lt_last_action(k)->bytes = lt_buffer_bytes(k, k->grads[unit]);
     LT_TRY(lt_make_access(k, k->p->norm_buffer, true));
     return lt_make_access(k, k->grads[unit], false);
 }
 
-static lt_status update(lt_maker *k, int32_t unit)
+// The optimizer on a unit, where gradients and moments are at hand.
+static lt_status work_on(lt_maker *k, int32_t unit)
 {
     lt_program *p = k->p;
-    LT_TRY(lt_make_action(k, LT_ACT_UPDATE, unit, LT_QUEUE_COMPUTE));
+    const int32_t values = p->host_update ? p->host_values[unit] : k->values[unit];
+    LT_TRY(lt_make_action(k, LT_ACT_UPDATE, unit, optimizer_queue(k)));
     lt_last_action(k)->bytes = 2 * lt_buffer_bytes(k, k->values[unit]) + // read and written
                                lt_unit_part_bytes(k, unit, LT_STATE_M) + // gradients have the size
                                2 * lt_buffer_bytes(k, k->moments[unit]);
-    LT_TRY(lt_make_access(k, k->values[unit], true));
+    LT_TRY(lt_make_access(k, values, true));
     LT_TRY(lt_make_access(k, k->grads[unit], false));
     LT_TRY(lt_make_access(k, k->moments[unit], true));
+    LT_TRY(lt_make_access(k, p->unit_moments[unit], true));
     LT_TRY(lt_make_access(k, p->scalars_buffer, false));
     k->updated[unit] = true;
     return LT_OK;
+}
+
+// What an update wants to have near.
+static lt_status bring(lt_maker *k, int32_t unit)
+{
+    if (k->p->host_update)
+        return lt_make_values_down(k, unit);
+    return k->p->opts.state->home == LT_HOME_SWAP ? lt_make_moments_up(k, unit) : LT_OK;
+}
+
+static lt_status take_back(lt_maker *k, int32_t unit)
+{
+    if (k->p->host_update)
+        return lt_make_values_up(k, unit);
+    return k->p->opts.state->home == LT_HOME_SWAP ? lt_make_moments_down(k, unit) : LT_OK;
+}
+
+static lt_status update(lt_maker *k, int32_t unit)
+{
+    LT_TRY(bring(k, unit));
+    LT_TRY(work_on(k, unit));
+    return take_back(k, unit);
 }
 
 static lt_status reduce_after(lt_maker *k, int32_t block)
@@ -137,12 +167,26 @@ static lt_status reduce_after(lt_maker *k, int32_t block)
             lt_unit_elems(k, u, true) *
             (int64_t)lt_dtype_bytes(lt_state_dtype(k->p->opts.compute, LT_STATE_GRAD));
         LT_TRY(lt_make_access(k, k->p->unit_grads[u], true));
-        LT_TRY(lt_make_access(k, k->grads[u], true)); // where it adds up over micro-batches
+        if (k->p->host_update)
+            LT_TRY(lt_make_gradients_down(k, u));
+        else
+            LT_TRY(lt_make_access(k, k->grads[u], true)); // where it adds up over micro-batches
         if (k->p->update_early) {
             LT_TRY(norm_of_unit(k, u));
             LT_TRY(update(k, u));
         }
     }
+    return LT_OK;
+}
+
+// Moments that an early update will want come up while the backward before it works.
+static lt_status bring_moments(lt_maker *k, int32_t block)
+{
+    if (!k->p->update_early || k->p->opts.state->home != LT_HOME_SWAP)
+        return LT_OK;
+    for (int32_t u = 0; u < k->p->opts.units->n_units; u++)
+        if (k->writer[u] == block && lt_unit_trains(k, u))
+            LT_TRY(lt_make_moments_up(k, u));
     return LT_OK;
 }
 
@@ -186,6 +230,8 @@ lt_status lt_make_backward(lt_maker *k)
         if (st == LT_OK)
             st = lt_make_fetches(k, b);
         if (st == LT_OK)
+            st = bring_moments(k, b);
+        if (st == LT_OK)
             st = backward(k, b, written);
         if (st == LT_OK && k->m->blocks[b].role == LT_BLOCK_LOSS)
             st = lt_make_result(k, b);
@@ -205,23 +251,41 @@ lt_status lt_make_backward(lt_maker *k)
     return st;
 }
 
+// The next unit's way begins before this one's work.
+static lt_status update_rest(lt_maker *k)
+{
+    int32_t now = LT_NONE;
+    for (int32_t u = 0; u < k->p->opts.units->n_units; u++) {
+        if (!lt_unit_trains(k, u) || k->updated[u])
+            continue;
+        LT_TRY(bring(k, u));
+        if (now != LT_NONE) {
+            LT_TRY(work_on(k, now));
+            LT_TRY(take_back(k, now));
+        }
+        now = u;
+    }
+    if (now == LT_NONE)
+        return LT_OK;
+    LT_TRY(work_on(k, now));
+    return take_back(k, now);
+}
+
 lt_status lt_make_update(lt_maker *k)
 {
     lt_program *p = k->p;
     if (p->opts.mode != LT_MODE_TRAIN)
         return LT_OK;
-    LT_TRY(lt_make_action(k, LT_ACT_NORM, LT_NONE, LT_QUEUE_COMPUTE));
+    LT_TRY(lt_make_action(k, LT_ACT_NORM, LT_NONE, optimizer_queue(k)));
     LT_TRY(lt_make_access(k, p->norm_buffer, true));
     LT_TRY(lt_make_access(k, p->scalars_buffer, true));
     for (int32_t u = 0; u < p->opts.units->n_units; u++)
         if (lt_unit_trains(k, u) && !k->updated[u])
             LT_TRY(lt_make_access(k, k->grads[u], false));
-    for (int32_t u = 0; u < p->opts.units->n_units; u++)
-        if (lt_unit_trains(k, u) && !k->updated[u])
-            LT_TRY(update(k, u));
+    LT_TRY(update_rest(k));
     int32_t result = LT_NONE;
     LT_TRY(lt_make_buffer(k, LT_BUF_RESULT, LT_NONE, 0, (int64_t)sizeof(double), &result));
-    LT_TRY(lt_make_action(k, LT_ACT_COPY, result, LT_QUEUE_D2H));
+    LT_TRY(lt_make_action(k, LT_ACT_COPY, result, p->host_update ? LT_QUEUE_HOST : LT_QUEUE_D2H));
     lt_last_action(k)->bytes = (int64_t)sizeof(double);
     LT_TRY(lt_make_access(k, p->norm_buffer, false));
     return lt_make_access(k, result, true);

@@ -149,7 +149,9 @@ static lt_status check_contents(const checker *c, user writer, user now)
     const lt_buffer_kind kind = lt_buffer_at(c->p, now.buffer)->kind;
     const lt_action *reader = lt_action_at(c->p, now.action);
     const bool from_before = kind == LT_BUF_SCALARS || kind == LT_BUF_GRADS ||
-                             (kind == LT_BUF_VALUES && reader->kind == LT_ACT_GATHER);
+                             kind == LT_BUF_MOMENTS ||
+                             (kind == LT_BUF_VALUES && reader->kind == LT_ACT_GATHER) ||
+                             (kind == LT_BUF_VALUES && reader->kind == LT_ACT_OFFLOAD);
     if (writer.action == LT_NONE && from_before)
         return LT_OK;
     if (writer.action == LT_NONE) {
@@ -267,7 +269,8 @@ static lt_status check_long_life(const lt_program *p, int32_t number)
     const lt_buffer *x = lt_buffer_at(p, number);
     for (int32_t o = 0; o < p->buffers.n; o++) {
         const lt_buffer *y = lt_buffer_at(p, o);
-        if (o != number && lt_in_step_pool(p, y) && y->begin >= 0 && share_bytes(x, y))
+        if (o != number && lt_room_of(p, y) == lt_room_of(p, x) && y->begin >= 0 &&
+            share_bytes(x, y))
             return LT_FAIL(LT_ERR_INTERNAL, "%s lies on %s, which lives all step long",
                            lt_buffer_name(p, o).s, lt_buffer_name(p, number).s);
     }

@@ -28,8 +28,8 @@ static world open_world(bool offload)
                                     &config));
     assert_ok(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w.model));
     assert_ok(lt_units_create(w.model, patterns, 2, NULL, &w.units));
-    assert_ok(
-        lt_state_layout_create(w.model, w.units, LT_F32, LT_STATE_WHOLE, (lt_shard){0}, &w.state));
+    assert_ok(lt_state_layout_create(w.model, w.units, LT_F32, LT_STATE_WHOLE, LT_HOME_DEVICE,
+                                     (lt_shard){0}, &w.state));
     for (int i = 0; i < 128; i++) {
         wanted[i] = offload;
         policy[i] = offload ? LT_FULL : LT_KEEP;

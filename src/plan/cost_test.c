@@ -28,7 +28,7 @@ static world open_world(lt_policy policy, bool offload, int32_t shards)
                                     &config));
     assert_ok(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w.model));
     assert_ok(lt_units_create(w.model, patterns, 1, NULL, &w.units));
-    assert_ok(lt_state_layout_create(w.model, w.units, LT_BF16, LT_STATE_WHOLE,
+    assert_ok(lt_state_layout_create(w.model, w.units, LT_BF16, LT_STATE_WHOLE, LT_HOME_DEVICE,
                                      (lt_shard){shards, 0}, &w.state));
     const lt_program_opts opts = {.model = w.model,
                                   .units = w.units,

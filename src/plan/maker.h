@@ -72,6 +72,14 @@ LT_NODISCARD lt_status lt_make_offload_saved(lt_maker *k, int32_t block);
 /** FETCH of what the BACKWARD of a block reads, and of what the next offloaded block will. */
 LT_NODISCARD lt_status lt_make_fetches(lt_maker *k, int32_t block);
 
+/** Where the state lies on the host: gradients down; parameters down for an update, and back. */
+LT_NODISCARD lt_status lt_make_gradients_down(lt_maker *k, int32_t unit);
+LT_NODISCARD lt_status lt_make_values_down(lt_maker *k, int32_t unit);
+LT_NODISCARD lt_status lt_make_values_up(lt_maker *k, int32_t unit);
+/** Where moments do: up for an update, and back. */
+LT_NODISCARD lt_status lt_make_moments_up(lt_maker *k, int32_t unit);
+LT_NODISCARD lt_status lt_make_moments_down(lt_maker *k, int32_t unit);
+
 /** All BACKWARD actions with their ADD and REDUCE, and with UPDATE where it comes early. */
 LT_NODISCARD lt_status lt_make_backward(lt_maker *k);
 /** NORM and UPDATE of what has not been updated yet, and the norm's way to the host. */

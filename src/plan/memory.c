@@ -8,7 +8,7 @@ static bool has_free(lt_buffer_kind kind)
 {
     return kind == LT_BUF_BATCH || kind == LT_BUF_EDGE || kind == LT_BUF_GRAD ||
            kind == LT_BUF_SAVED || kind == LT_BUF_UNIT_GRADS || kind == LT_BUF_UNIT_VALUES ||
-           kind == LT_BUF_HOST;
+           kind == LT_BUF_UNIT_MOMENTS || (kind >= LT_BUF_HOST && kind <= LT_BUF_HOST_VALUES);
 }
 
 // A FREE behind the last user of every activation, on that user's queue. Actions move, so accesses

@@ -11,8 +11,8 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     const lt_model *m = p->opts.model;
     const char *block =
         b->kind >= LT_BUF_EDGE && b->kind <= LT_BUF_WORK ? m->blocks[b->a].name : "";
-    const bool of_unit =
-        b->kind >= LT_BUF_VALUES || b->kind == LT_BUF_UNIT_GRADS || b->kind == LT_BUF_UNIT_VALUES;
+    const bool of_unit = b->kind >= LT_BUF_HOST_GRADS ||
+                         (b->kind >= LT_BUF_UNIT_GRADS && b->kind <= LT_BUF_UNIT_MOMENTS);
     const char *unit = of_unit ? p->opts.units->units[b->a].name : "";
     if (of_unit && *unit == 0)
         unit = "the root unit";
@@ -58,6 +58,13 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     case LT_BUF_UNIT_GRADS:
         (void)snprintf(out.s, sizeof out.s, "gradients of %s", unit);
         break;
+    case LT_BUF_HOST_GRADS:
+        (void)snprintf(out.s, sizeof out.s, "gradients of %s on the host", unit);
+        break;
+    case LT_BUF_HOST_VALUES:
+        (void)snprintf(out.s, sizeof out.s, "parameters of %s on the host", unit);
+        break;
+    case LT_BUF_UNIT_MOMENTS:
     case LT_BUF_MOMENTS:
         (void)snprintf(out.s, sizeof out.s, "moments of %s", unit);
         break;

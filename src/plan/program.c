@@ -102,7 +102,10 @@ static lt_status prologue(lt_maker *k)
                           &p->scalars_buffer));
     LT_TRY(lt_make_buffer(k, LT_BUF_NORM, 0, 0, (int64_t)sizeof(double), &p->norm_buffer));
     // The queue of batches may be a step ahead; the scalars must not be.
-    return copy_in(k, p->scalars_buffer, p->opts.batch_apart ? LT_QUEUE_COMPUTE : LT_QUEUE_H2D);
+    return copy_in(k, p->scalars_buffer,
+                   p->host_update        ? LT_QUEUE_HOST
+                   : p->opts.batch_apart ? LT_QUEUE_COMPUTE
+                                         : LT_QUEUE_H2D);
 }
 
 int64_t lt_unit_part_bytes(const lt_maker *k, int32_t unit, lt_state_part part)
@@ -227,7 +230,7 @@ static lt_status make_tables(lt_maker *k)
         p->max_params = (int32_t)lt_max_i64(p->max_params, k->m->blocks[b].kind->n_params);
     // At most a COPY, FORWARD, BACKWARD, two ways of input and saved values, and an ADD per input
     // for a block, a few actions per unit, and the ends.
-    const int64_t most = blocks * (8 + LT_MAX_IN) + units * 5 + LT_N_BATCH_VALUES + 16;
+    const int64_t most = blocks * (8 + LT_MAX_IN) + units * 12 + LT_N_BATCH_VALUES + 16;
     LT_TRY(
         lt_mem_alloc(&memory, (size_t)(most * p->max_params) * sizeof(bool), "gradient add flags"));
     p->grad_add = memory;
@@ -249,6 +252,9 @@ static lt_status make_tables(lt_maker *k)
     LT_TRY(int_table(&k->saved_host, blocks, LT_NONE));
     LT_TRY(int_table(&k->values, units, LT_NONE));
     LT_TRY(int_table(&p->unit_grads, units, LT_NONE));
+    LT_TRY(int_table(&p->unit_moments, units, LT_NONE));
+    LT_TRY(int_table(&p->host_grads, units, LT_NONE));
+    LT_TRY(int_table(&p->host_values, units, LT_NONE));
     LT_TRY(lt_mem_alloc(&memory, (size_t)k->m->n_params * sizeof(int64_t), "program tables"));
     p->grad_offset = memory;
     LT_TRY(lt_mem_alloc(&memory, (size_t)k->m->n_params * sizeof(int64_t), "program tables"));
@@ -292,7 +298,8 @@ lt_status lt_program_create(const lt_program_opts *opts, lt_program **out)
     p->opts.policy = NULL;
     p->results.balance = -1;
     p->update_early = opts->mode == LT_MODE_TRAIN && opts->state->mode == LT_STATE_WITHOUT_GRADS;
-    p->pooled = p->update_early || (opts->mode == LT_MODE_TRAIN && opts->reduced);
+    p->host_update = opts->mode == LT_MODE_TRAIN && opts->state->home == LT_HOME_HOST;
+    p->pooled = p->update_early || p->host_update || (opts->mode == LT_MODE_TRAIN && opts->reduced);
     p->actions = LT_VEC_OF(lt_action);
     p->waits = LT_VEC_OF(int32_t);
     p->accesses = LT_VEC_OF(lt_access);
@@ -336,6 +343,9 @@ void lt_program_destroy(lt_program *p)
     lt_mem_free(p->compiled);
     lt_mem_free(p->grad_add);
     lt_mem_free(p->unit_grads);
+    lt_mem_free(p->unit_moments);
+    lt_mem_free(p->host_grads);
+    lt_mem_free(p->host_values);
     lt_mem_free(p->grad_offset);
     lt_mem_free(p->full_offset);
     lt_mem_free(p->edge_buffer);

@@ -70,19 +70,25 @@ typedef enum lt_buffer_kind {
     LT_BUF_WORK,  /* a: block; of one FORWARD or BACKWARD */
     /* gradients of unit a in the step pool, from their first writer to UPDATE */
     LT_BUF_UNIT_GRADS,
-    LT_BUF_UNIT_VALUES, /* parameters of unit a, gathered from all shards */
-    LT_BUF_SCALARS,     /* f64 [LT_N_SCALARS] */
-    LT_BUF_NORM,        /* f64 [1] */
-    LT_BUF_RESULT,      /* host memory: what comes back (loss, logits): a: block, b: output */
-    LT_BUF_HOST,    /* the host's copy of output b of block a, or of its saved values (LT_NONE) */
-    LT_BUF_VALUES,  /* the state's part of unit a: parameters */
-    LT_BUF_GRADS,   /* ... gradients */
-    LT_BUF_MOMENTS, /* ... moments and remainders */
+    LT_BUF_UNIT_VALUES,  /* parameters of unit a, gathered from all shards */
+    LT_BUF_UNIT_MOMENTS, /* moments of unit a, for its update */
+    LT_BUF_SCALARS,      /* f64 [LT_N_SCALARS] */
+    LT_BUF_NORM,         /* f64 [1] */
+    LT_BUF_RESULT,       /* host memory: what comes back (loss, logits): a: block, b: output */
+    LT_BUF_HOST, /* the host's copy of output b of block a, or of its saved values (LT_NONE) */
+    LT_BUF_HOST_GRADS,  /* on the host: gradients of unit a, come down */
+    LT_BUF_HOST_VALUES, /* on the host: parameters of unit a, for its update */
+    LT_BUF_VALUES,      /* the state's part of unit a: parameters */
+    LT_BUF_GRADS,       /* ... gradients */
+    LT_BUF_MOMENTS,     /* ... moments and remainders */
     LT_N_BUFFER_KINDS
 } lt_buffer_kind;
 
-/** A piece of memory with a life. Kinds up to NORM lie in the step pool at `offset`, HOST in the
-    host's pool; of a RESULT it is the place among those of a micro-batch. */
+/**
+ * A piece of memory with a life. Kinds up to NORM lie in the step pool at `offset`, those of the
+ * host in the host's pool; so do SCALARS and NORM where the host updates. Of a RESULT the offset is
+ * the place among those of a micro-batch.
+ */
 typedef struct lt_buffer {
     lt_buffer_kind kind;
     int32_t a, b;
@@ -167,7 +173,12 @@ typedef struct lt_program {
      * all of them never exist at once. For steps of one micro-batch whose update needs no norm.
      */
     bool update_early;
-    bool pooled;          /* update_early or reduced: units' gradients are in the step pool */
+    /* update_early, reduced or host_update: units' gradients are in the step pool */
+    bool pooled;
+    bool host_update; /* the state lies on the host, and so does the optimizer's work */
+    /* [n_units] buffers of an update, or LT_NONE: moments on the device; gradients and parameters
+       on the host */
+    int32_t *unit_moments, *host_grads, *host_values;
     int32_t *unit_grads;  /* [n_units] the buffer that backwards write its gradients to */
     int64_t *grad_offset; /* [n_params] in that buffer, when pooled; else LT_NONE */
     int64_t *full_offset; /* [n_params] in its unit's gathered values; LT_NONE: not kept */
@@ -218,15 +229,17 @@ static inline int32_t lt_saved_again(const lt_program *p, int32_t block)
 }
 static inline bool lt_in_step_pool(const lt_program *p, const lt_buffer *b)
 {
-    return b->kind <= LT_BUF_NORM && !(b->kind == LT_BUF_BATCH && p->opts.batch_apart);
+    const bool apart = b->kind == LT_BUF_BATCH && p->opts.batch_apart;
+    const bool away = b->kind >= LT_BUF_SCALARS && p->host_update;
+    return b->kind <= LT_BUF_NORM && !apart && !away;
 }
 /** Pools have addresses that buffers share; other memory is a buffer's own. */
 typedef enum lt_room { LT_ROOM_STEP, LT_ROOM_HOST, LT_ROOM_OWN } lt_room;
 static inline lt_room lt_room_of(const lt_program *p, const lt_buffer *b)
 {
-    return lt_in_step_pool(p, b)    ? LT_ROOM_STEP
-           : b->kind == LT_BUF_HOST ? LT_ROOM_HOST
-                                    : LT_ROOM_OWN;
+    const bool host = (b->kind >= LT_BUF_HOST && b->kind <= LT_BUF_HOST_VALUES) ||
+                      (p->host_update && (b->kind == LT_BUF_SCALARS || b->kind == LT_BUF_NORM));
+    return lt_in_step_pool(p, b) ? LT_ROOM_STEP : host ? LT_ROOM_HOST : LT_ROOM_OWN;
 }
 /** The name of a buffer for messages. */
 typedef struct lt_buffer_text {

@@ -41,20 +41,23 @@ static bool kept(const lt_param *p, lt_dtype compute, lt_state_part part, lt_sta
 }
 
 lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, lt_dtype compute,
-                                 lt_state_mode mode, lt_shard shard, lt_state_layout **out)
+                                 lt_state_mode mode, lt_state_home home, lt_shard shard,
+                                 lt_state_layout **out)
 {
     void *memory = NULL;
     const size_t table = (size_t)model->n_params * LT_N_STATE_PARTS * sizeof(int64_t);
     LT_TRY(lt_mem_alloc(&memory, sizeof(lt_state_layout) + table, "state layout"));
     lt_state_layout *l = memory;
     l->mode = mode;
+    l->home = home;
     l->compute = compute;
     l->shard = shard;
     l->n_params = model->n_params;
     l->offset = (int64_t *)(l + 1);
     for (int part = 0; part < LT_N_STATE_PARTS; part++) {
         const size_t size = lt_dtype_bytes(lt_state_dtype(compute, (lt_state_part)part));
-        const int64_t begin = l->bytes;
+        int64_t *bytes = lt_state_on_host(home, (lt_state_part)part) ? &l->host_bytes : &l->bytes;
+        const int64_t begin = *bytes;
         for (int32_t u = 0; u < units->n_units; u++) {
             for (int32_t k = 0; k < units->units[u].n_params; k++) {
                 const lt_param *p = &model->params[units->units[u].params[k]];
@@ -62,14 +65,30 @@ lt_status lt_state_layout_create(const lt_model *model, const lt_units *units, l
                 *offset = -1;
                 if (!kept(p, compute, (lt_state_part)part, mode))
                     continue;
-                *offset = l->bytes;
-                l->bytes += lt_round_up(lt_shard_chunk(p, shard) * (int64_t)size, LT_ALIGN);
+                *offset = *bytes;
+                *bytes += lt_round_up(lt_shard_chunk(p, shard) * (int64_t)size, LT_ALIGN);
             }
         }
-        l->part_bytes[part] = l->bytes - begin;
+        l->part_bytes[part] = *bytes - begin;
     }
     *out = l;
     return LT_OK;
+}
+
+lt_state_range lt_state_span(const lt_state_layout *l, const lt_model *model, const lt_unit *unit,
+                             lt_state_part part)
+{
+    const int64_t size = (int64_t)lt_dtype_bytes(lt_state_dtype(l->compute, part));
+    int64_t first = INT64_MAX, end = 0;
+    for (int32_t i = 0; i < unit->n_params; i++) {
+        const int64_t at = lt_state_offset(l, unit->params[i], part);
+        if (at < 0)
+            continue;
+        const int64_t n = lt_shard_chunk(&model->params[unit->params[i]], l->shard);
+        first = lt_min_i64(first, at);
+        end = lt_max_i64(end, at + lt_round_up(n * size, LT_ALIGN));
+    }
+    return end > 0 ? (lt_state_range){first, end - first} : (lt_state_range){0};
 }
 
 void lt_state_layout_destroy(lt_state_layout *layout)

@@ -250,6 +250,15 @@ static lt_status choose_offloads(lt_engine *e)
                         &e->cfg->features.activation_offload_plan.apply_modules, &e->offload);
 }
 
+// cpu_offload has moments on the host already: adamw_swap adds nothing to it.
+static void choose_home(lt_engine *e)
+{
+    if (e->cfg && e->cfg->parallel.fsdp_plan.cpu_offload)
+        e->home = LT_HOME_HOST;
+    else if (e->cfg && e->cfg->training.optimizer == LT_CFG_ADAMW_SWAP)
+        e->home = LT_HOME_SWAP;
+}
+
 static lt_status scale_rates(lt_engine *e)
 {
     void *memory = NULL;
@@ -311,6 +320,7 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
                               .weight_decay = t->weight_decay,
                               .lr_scale = 1.0};
     o.clip_grad = t->clip_grad;
+    o.home = e->home;
     o.update_early = lt_engine_updates_early(e) && !opts->whole_gradients;
     o.memory_budget = e->cfg->lathe.memory_budget == LT_CFG_NONE ? 0 : e->cfg->lathe.memory_budget;
     return o;
@@ -355,6 +365,7 @@ static lt_status open_parts(lt_engine *e, const lt_engine_opts *opts)
         LT_TRY(freeze(e));
     LT_TRY(choose_policies(e));
     LT_TRY(choose_offloads(e));
+    choose_home(e);
     if (e->cfg)
         LT_TRY(scale_rates(e));
     return create_units(e);

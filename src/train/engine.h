@@ -30,11 +30,12 @@ typedef struct lt_engine {
     lt_arena *arena;    /* texts and tables that live as long as the engine */
     lt_model *model;
     lt_units *units;
-    lt_exec *exec;     /* NULL before lt_engine_start */
-    lt_policy *policy; /* [n_blocks] */
-    bool *offload;     /* [n_blocks] first inputs wait on the host; NULL: none */
-    bool auto_policy;  /* lathe.policy is auto: a forecast chooses */
-    double *lr_scale;  /* [n_params] */
+    lt_exec *exec;      /* NULL before lt_engine_start */
+    lt_policy *policy;  /* [n_blocks] */
+    bool *offload;      /* [n_blocks] first inputs wait on the host; NULL: none */
+    lt_state_home home; /* what of the state waits on the host */
+    bool auto_policy;   /* lathe.policy is auto: a forecast chooses */
+    double *lr_scale;   /* [n_params] */
     lt_dtype compute;
     const char *source; /* where config.json was read */
     bool cut;           /* fewer layers than the file has */

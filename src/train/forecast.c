@@ -335,6 +335,7 @@ static lt_status forecast(const lt_engine *e, const lt_forecast_opts *opts, lt_f
         st = walk_validation(&w);
     if (st == LT_OK) {
         out->state = w.state->bytes;
+        out->host_state = w.state->host_bytes;
         memcpy(out->state_part, w.state->part_bytes, sizeof out->state_part);
         out->host = host_bytes(e, &out->largest);
         if (out->program)

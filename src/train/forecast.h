@@ -26,6 +26,7 @@ typedef struct lt_forecast {
     int64_t validation;  /* bytes of the largest program of a validation; 0: none */
     int64_t host;        /* collated micro-batches in host memory, about */
     int64_t host_pool;   /* bytes of what programs keep on the host; exact */
+    int64_t host_state;  /* of `state_part`, what lies on the host */
     lt_extents largest;  /* counts of the largest batch that is trained on */
     lt_program *program; /* its program; the caller's */
     lt_peak peak;        /* of that program */

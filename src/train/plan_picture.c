@@ -16,7 +16,7 @@ typedef struct layer {
 
 static const layer layers[] = {
     {"parameters", "#4c78a8", 1U << LT_STATE_VALUE | 1U << LT_STATE_LOW, 0},
-    {"moments", "#72b7b2", 1U << LT_STATE_M | 1U << LT_STATE_V, 0},
+    {"moments", "#72b7b2", 1U << LT_STATE_M | 1U << LT_STATE_V, 1U << LT_BUF_UNIT_MOMENTS},
     {"gradients", "#9ecae9", 1U << LT_STATE_GRAD, 1U << LT_BUF_UNIT_GRADS},
     {"gathered parameters", "#b279a2", 0, 1U << LT_BUF_UNIT_VALUES},
     {"batch", "#bab0ac", 0, 1U << LT_BUF_BATCH | 1U << LT_BUF_SCALARS | 1U << LT_BUF_NORM},

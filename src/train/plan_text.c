@@ -27,12 +27,17 @@ static lt_status print_heading(const lt_plan_text *p, lt_buf *out)
                          (long long)e->ranks->size, e->ranks->shard.size);
 }
 
-static lt_status print_state(const lt_forecast *f, lt_buf *out)
+static lt_status print_state(const lt_forecast *f, lt_state_home home, lt_buf *out)
 {
     for (int p = 0; p < LT_N_STATE_PARTS; p++) {
-        if (f->state_part[p] > 0)
-            LT_TRY(
-                print_bytes("  ", 28, lt_state_part_name((lt_state_part)p), f->state_part[p], out));
+        const char *name = lt_state_part_name((lt_state_part)p);
+        if (f->state_part[p] > 0 && !lt_state_on_host(home, (lt_state_part)p))
+            LT_TRY(print_bytes("  ", 28, name, f->state_part[p], out));
+    }
+    for (int p = 0; p < LT_N_STATE_PARTS; p++) {
+        const char *name = lt_state_part_name((lt_state_part)p);
+        if (f->state_part[p] > 0 && lt_state_on_host(home, (lt_state_part)p))
+            LT_TRY(print_bytes("  host: ", 22, name, f->state_part[p], out));
     }
     return LT_OK;
 }
@@ -66,14 +71,20 @@ static int64_t device_bytes(const lt_forecast *f)
     return f->state + f->step + f->batch;
 }
 
+// What a step keeps there, and what of the state lies there.
+static int64_t host_bytes(const lt_forecast *f)
+{
+    return f->host_pool + f->host_state;
+}
+
 static lt_status print_sums(const lt_forecast *f, lt_buf *out)
 {
     LT_TRY(lt_buf_printf(out, "device pool in all: %lld bytes, %s; batches on the host: about %s\n",
                          (long long)device_bytes(f), lt_bytes_text(device_bytes(f)).s,
                          lt_bytes_text(f->host).s));
-    if (f->host_pool > 0)
-        LT_TRY(lt_buf_printf(out, "pool on the host: %lld bytes, %s\n", (long long)f->host_pool,
-                             lt_bytes_text(f->host_pool).s));
+    if (host_bytes(f) > 0)
+        LT_TRY(lt_buf_printf(out, "on the host in all: %lld bytes, %s\n", (long long)host_bytes(f),
+                             lt_bytes_text(host_bytes(f)).s));
     if (f->worst_case)
         return lt_buf_text(
             out, "(the worst case that cutoff_len, micro_batch_size and the pixel limits allow)\n");
@@ -99,7 +110,7 @@ static lt_status print_time(const lt_plan_text *p, const lt_cost *c, lt_buf *out
                              lt_bytes_text((int64_t)c->gathered).s,
                              lt_bytes_text((int64_t)c->reduced).s));
     }
-    if (p->forecast->host_pool > 0)
+    if (host_bytes(p->forecast) > 0)
         LT_TRY(lt_buf_printf(out, "to the host %s, from it %s\n", lt_bytes_text((int64_t)c->down).s,
                              lt_bytes_text((int64_t)c->up).s));
     return LT_OK;
@@ -108,7 +119,7 @@ static lt_status print_time(const lt_plan_text *p, const lt_cost *c, lt_buf *out
 static lt_status print_verdict(const lt_plan_text *p, const lt_cost *c, lt_buf *out)
 {
     const lt_forecast *f = p->forecast;
-    const lt_trial now = {device_bytes(f), f->host_pool, c->step_s};
+    const lt_trial now = {device_bytes(f), host_bytes(f), c->step_s};
     if (p->memory <= 0)
         return LT_OK;
     if (now.device <= p->memory)
@@ -122,7 +133,7 @@ lt_status lt_plan_text_print(const lt_plan_text *p, lt_buf *out)
     const lt_cost_opts o = lt_trial_cost_opts(p->engine, &p->forecast->largest, p->rates);
     lt_cost cost;
     LT_TRY(print_heading(p, out));
-    LT_TRY(print_state(p->forecast, out));
+    LT_TRY(print_state(p->forecast, p->engine->home, out));
     LT_TRY(print_step(p, out));
     LT_TRY(print_sums(p->forecast, out));
     LT_TRY(lt_program_cost(p->forecast->program, &o, NULL, &cost));
@@ -134,6 +145,11 @@ lt_status lt_plan_text_svg(const lt_plan_text *p, lt_buf *out)
 {
     const lt_cost_opts o = lt_trial_cost_opts(p->engine, &p->forecast->largest, p->rates);
     const lt_program *program = p->forecast->program;
+    int64_t near[LT_N_STATE_PARTS];
+    for (int part = 0; part < LT_N_STATE_PARTS; part++) {
+        const bool away = lt_state_on_host(p->engine->home, (lt_state_part)part);
+        near[part] = away ? 0 : p->forecast->state_part[part];
+    }
     char title[160];
     void *memory = NULL;
     lt_cost cost;
@@ -142,7 +158,7 @@ lt_status lt_plan_text_svg(const lt_plan_text *p, lt_buf *out)
                    (long long)p->forecast->largest.n[LT_EXT_TOKENS]);
     LT_TRY(lt_mem_alloc(&memory, (size_t)program->actions.n * sizeof(double), "times of actions"));
     const lt_plan_picture picture = {.program = program,
-                                     .state_part = p->forecast->state_part,
+                                     .state_part = near,
                                      .batch = p->forecast->batch,
                                      .limit = p->memory,
                                      .begin_s = memory,

@@ -301,7 +301,7 @@ static lt_status log_memory(trainer *t, lt_exec_memory m)
 static lt_status record(trainer *t, lt_step_metrics *s, lt_exec_memory m)
 {
     s->memory_bytes = m.state + m.step + m.batch;
-    s->host_bytes = m.host;
+    s->host_bytes = m.host + m.host_state;
     s->tokens_per_s = (double)s->tokens / s->step_s;
     s->mfu = s->model_flops / s->step_s / t->matmul_rate;
     if (lt_is_first(t->ranks) && t->sinks->status) {

@@ -10,7 +10,8 @@
 lt_status lt_trial_state(const lt_engine *e, lt_state_layout **out)
 {
     const lt_state_mode mode = lt_engine_updates_early(e) ? LT_STATE_WITHOUT_GRADS : LT_STATE_WHOLE;
-    return lt_state_layout_create(e->model, e->units, e->compute, mode, lt_engine_shard(e), out);
+    return lt_state_layout_create(e->model, e->units, e->compute, mode, e->home, lt_engine_shard(e),
+                                  out);
 }
 
 lt_status lt_trial_program(const lt_engine *e, const lt_state_layout *state, lt_program_mode mode,
@@ -70,7 +71,8 @@ lt_status lt_trial_run(const lt_engine *e, const lt_extents *batch, const lt_rat
         st = lt_program_cost(p, &o, NULL, &cost);
     if (st == LT_OK) {
         const int64_t batches = LT_BATCHES_APART * p->batch_bytes;
-        *out = (lt_trial){state->bytes + p->step_bytes + batches, p->host_bytes, cost.step_s};
+        *out = (lt_trial){state->bytes + p->step_bytes + batches, p->host_bytes + state->host_bytes,
+                          cost.step_s};
     }
     lt_program_destroy(p);
     lt_state_layout_destroy(state);

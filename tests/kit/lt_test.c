@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DIRS = 16 };
+enum { MAX_DIRS = 24 };
 
 // One test runs at a time, so its scratch folders may be listed here.
 static char dirs[MAX_DIRS][64];

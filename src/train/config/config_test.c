@@ -461,7 +461,6 @@ static void features_that_do_not_exist_are_refused_by_name(void **state)
 {
     static const char *const cases[][2] = {
         {"features.enable_chunk_mbs=true", "features.enable_chunk_mbs: true asks for"},
-        {"parallel.fsdp_plan.cpu_offload=true", "cpu_offload: true asks for"},
         {"training.optimizer=muon",
          "training.optimizer: the optimizer muon does not exist in lathe yet; set it to adamw"},
         {"training.lora.enable=true", "training.lora.enable: true asks for low-rank adapters"},

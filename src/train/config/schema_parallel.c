@@ -49,8 +49,6 @@ static const lt_field fsdp_fields[] = {
     {"hook_modules", LT_FIELD_TEXTS, AT(hook_modules), .flags = LT_FIELD_NULL | LT_FIELD_PATTERNS,
      .support = LT_SUPPORT_HINT, .help = "units below one of these are gathered together"},
     {"cpu_offload", LT_FIELD_BOOL, AT(cpu_offload), "false",
-     .refuse = {LT_WHEN_TRUE, .feature = "parameters, gradients and optimizer state in host memory",
-                .instead = "set it to false"},
      .help = "keep masters, gradients and moments in host memory"},
 };
 #undef AT
