@@ -136,6 +136,8 @@ static void one_rank_speaks_for_all(void **state)
     assert_non_null(line);
     assert_null(strstr(line + 1, " iteration        1/"));
     assert_text_contains(r.err, "2 ranks with 1 threads each");
+    assert_text_contains(r.out, " ranks: ");
+    assert_text_contains(r.out, "pool of the fullest: ");
 }
 
 // Record 3 is the third rank's in the first step that comes to it, the second of all.
@@ -192,6 +194,30 @@ static void validation_and_bf16_work_on_ranks(void **state)
     assert_same_losses(losses[1], losses[0], 1, 3e-2);
 }
 
+// Three ranks deal 12 micro-batches out evenly, five have some left over. Nothing is learnt, so the
+// losses are of the same weights.
+static void a_validation_is_dealt_out_and_has_the_same_bits(void **state)
+{
+    static const char *const ranks[] = {"-n1", "-n3", "-n5"};
+    const char *want = NULL;
+    for (int i = 0; i < 3; i++) {
+        const char *dir = lt_place(*state, &(lt_place_opts){.records = 24});
+        lt_place_edit(*state, dir, "train.yaml", "  dataset_param:\n", "  dataset_param: &DATA\n");
+        lt_place_edit(*state, dir, "train.yaml",
+                      "  dataloader_param:", "  val_dataset_param: *DATA\n  dataloader_param:");
+        const lt_run_result r = lt_lathe(
+            *state, dir, "train", "train.yaml", ONE, K1, ranks[i], UNITS, "training.lr=0",
+            "training.train_iters=1", "training.val_interval=1", "training.val_micro_batch_size=2");
+        assert_exit(r, 0);
+        assert_text_contains(r.out, "| validation steps: 12 |");
+        const char *at = strstr(metrics(state, dir), "\"validation_loss\"");
+        assert_non_null(at);
+        if (!want)
+            want = at;
+        assert_string_equal(at, want);
+    }
+}
+
 // To the byte; and a quarter of the state on each of four.
 static void the_plan_of_a_rank_is_what_it_takes(void **state)
 {
@@ -233,5 +259,6 @@ LT_TEST_MAIN(LT_TEST(every_layout_of_four_ranks_trains_like_one_rank),
              LT_TEST(a_bad_record_ends_all_ranks_and_keeps_what_was_done),
              LT_TEST(interruption_stops_all_ranks_after_one_step),
              LT_TEST(validation_and_bf16_work_on_ranks),
+             LT_TEST(a_validation_is_dealt_out_and_has_the_same_bits),
              LT_TEST(the_plan_of_a_rank_is_what_it_takes),
              LT_TEST(what_cannot_be_is_refused_before_the_start))

@@ -59,7 +59,7 @@ static lt_status judge(const lt_engine *e, lt_source *s, options *o)
 {
     double loss = 0.0;
     int64_t n_batches = 0;
-    LT_TRY(lt_source_loss(s, e->exec, 1, &loss, &n_batches));
+    LT_TRY(lt_source_loss(s, e->exec, NULL, 1, &loss, &n_batches));
     const int64_t rows = lt_dataset_samples(lt_source_dataset(s));
     const lt_judge_opts j = {.n = o->limit > 0 ? lt_min_i64(o->limit, rows) : rows,
                              .batch = o->batch,

@@ -4,7 +4,9 @@
 
 #include "train/feed.h"
 #include "train/generate.h"
+#include "train/team.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- loss ---- */
@@ -15,6 +17,7 @@ typedef struct loss_run {
     lt_arena *arena;
     lt_batch *batch;
     lt_vec samples; /* lt_sample */
+    int64_t micro_batch, rows, batches;
 } loss_run;
 
 static lt_status encode_rows(lt_source *s, lt_arena *arena, int64_t first, int64_t n,
@@ -28,42 +31,81 @@ static lt_status encode_rows(lt_source *s, lt_arena *arena, int64_t first, int64
     return LT_OK;
 }
 
-static lt_status batch_loss(loss_run *r, int64_t first, int64_t n, double *loss)
+// Micro-batch number i of all.
+static lt_status make_batch(loss_run *r, int64_t i, lt_batch_view *out)
 {
     void *memory = NULL;
+    const int64_t first = i * r->micro_batch, n = lt_min_i64(r->micro_batch, r->rows - first);
     lt_arena_reset(r->arena);
     lt_vec_clear(&r->samples);
-    for (int64_t i = 0; i < n; i++)
-        LT_TRY(lt_dataset_encode_row(lt_source_dataset(r->s), first + i, r->arena, &r->samples));
+    for (int64_t k = 0; k < n; k++)
+        LT_TRY(lt_dataset_encode_row(lt_source_dataset(r->s), first + k, r->arena, &r->samples));
     LT_TRY(lt_batch_collate(r->batch, r->samples.data, r->samples.n, lt_source_collate(r->s)));
     LT_TRY(lt_arena_take(r->arena, (size_t)r->batch->n_targets * sizeof(float), &memory));
     const lt_batch *one[] = {r->batch};
     const lt_loss_counts counts = lt_count_losses(one, 1);
     lt_loss_weights(LT_LOSS_RAW, one, 1, &counts, 0, memory);
-    const lt_batch_view v = lt_feed_view(r->batch, memory);
-    return lt_exec_loss(r->exec, &v, loss);
+    *out = lt_feed_view(r->batch, memory);
+    return LT_OK;
 }
 
-lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch, double *loss,
-                         int64_t *n_batches)
+// One micro-batch of each rank. All run one, since they gather parameters for each other: a rank
+// that has none left runs the last one again. A rank whose data are bad says so before.
+static lt_status round_of(loss_run *r, const lt_ranks *ranks, int64_t first, double *losses)
 {
-    loss_run r = {.s = s, .exec = exec, .samples = LT_VEC_OF(lt_sample)};
+    char message[4096];
+    const int64_t mine = first + (ranks ? ranks->dp_rank : 0);
+    lt_batch_view v;
+    double loss = 0.0;
+    const lt_status made = make_batch(r, lt_min_i64(mine, r->batches - 1), &v);
+    bool failed = made != LT_OK;
+    (void)snprintf(message, sizeof message, "%s", lt_error_message());
+    LT_TRY(lt_team_any(ranks, &failed));
+    if (made != LT_OK)
+        return lt_error_adopt(made, message);
+    if (failed)
+        return LT_FAIL(LT_ERR_CANCELLED, "another rank has no batch for the validation");
+    LT_TRY(lt_exec_loss(r->exec, &v, &loss));
+    if (mine < r->batches)
+        losses[mine] = loss;
+    return LT_OK;
+}
+
+static lt_status run_rounds(loss_run *r, const lt_ranks *ranks, double *losses)
+{
+    LT_TRY(lt_arena_create(&r->arena, "validation"));
+    LT_TRY(lt_batch_create(&r->batch));
+    for (int64_t i = 0; i < r->batches; i += lt_streams(ranks))
+        LT_TRY(round_of(r, ranks, i, losses));
+    return lt_all_reduce_f64(ranks ? ranks->world : NULL, losses, r->batches);
+}
+
+lt_status lt_source_loss(lt_source *s, lt_exec *exec, const lt_ranks *ranks, int64_t micro_batch,
+                         double *loss, int64_t *n_batches)
+{
+    loss_run r = {.s = s,
+                  .exec = exec,
+                  .samples = LT_VEC_OF(lt_sample),
+                  .micro_batch = micro_batch,
+                  .rows = lt_dataset_rows(lt_source_dataset(s))};
+    void *memory = NULL;
     double sum = 0.0;
-    *n_batches = 0;
-    lt_status st = lt_arena_create(&r.arena, "validation");
-    if (st == LT_OK)
-        st = lt_batch_create(&r.batch);
-    for (int64_t i = 0, n = lt_dataset_rows(lt_source_dataset(s)); st == LT_OK && i < n;
-         i += micro_batch) {
-        double one = 0.0;
-        st = batch_loss(&r, i, lt_min_i64(micro_batch, n - i), &one);
-        sum += one;
-        ++*n_batches;
-    }
+    *loss = 0.0;
+    *n_batches = r.batches = lt_ceil_div(r.rows, micro_batch);
+    if (r.batches == 0)
+        return LT_OK;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)r.batches * sizeof(double), "losses of a validation"));
+    double *losses = memory;
+    for (int64_t i = 0; i < r.batches; i++)
+        losses[i] = 0.0;
+    const lt_status st = run_rounds(&r, ranks, losses);
+    for (int64_t i = 0; i < r.batches; i++)
+        sum += losses[i];
+    *loss = sum / (double)r.batches;
     lt_batch_destroy(r.batch);
     lt_vec_deinit(&r.samples);
     lt_arena_destroy(r.arena);
-    *loss = *n_batches > 0 ? sum / (double)*n_batches : 0.0;
+    lt_mem_free(memory);
     return st;
 }
 

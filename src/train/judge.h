@@ -7,11 +7,12 @@
 #include "train/source.h"
 
 /**
- * The mean over micro-batches, in the order of the rows, of each one's mean loss.
+ * The mean over micro-batches, in the order of the rows, of each one's mean loss. Ranks (NULL: one)
+ * deal micro-batches out among themselves, and all get the mean that one of them would.
  * source   spec/config-trainer-checkpoint.md 2.9
  */
-LT_NODISCARD lt_status lt_source_loss(lt_source *s, lt_exec *exec, int64_t micro_batch,
-                                      double *loss, int64_t *n_batches);
+LT_NODISCARD lt_status lt_source_loss(lt_source *s, lt_exec *exec, const lt_ranks *ranks,
+                                      int64_t micro_batch, double *loss, int64_t *n_batches);
 
 /**
  * One question, its expected and its given answer, white space at the ends gone. Called in the

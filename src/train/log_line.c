@@ -48,6 +48,15 @@ lt_status lt_step_line_text(const lt_step_line *line, lt_buf *out)
     return lt_buf_printf(out, " grad norm: %.3F |", unsigned_nan(line->grad_norm));
 }
 
+lt_status lt_ranks_line_text(const lt_ranks_line *line, lt_buf *out)
+{
+    return lt_buf_printf(out,
+                         " ranks: %.1f ms a step, %.1f %%, between them, hidden by nothing | pool "
+                         "of the fullest: %s |",
+                         line->comm_s * 1e3 / (double)line->steps,
+                         100.0 * line->comm_s / line->step_s, lt_bytes_text(line->memory).s);
+}
+
 lt_status lt_experts_line_text(const lt_experts_line *line, lt_buf *out)
 {
     LT_TRY(lt_buf_text(out, " aux loss of layers:"));

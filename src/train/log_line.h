@@ -45,6 +45,16 @@ typedef struct lt_experts_line {
 } lt_experts_line;
 LT_NODISCARD lt_status lt_experts_line_text(const lt_experts_line *line, lt_buf *out);
 
+/**
+ * " ranks: 12.3 ms a step, 8.1 %, between them, hidden by nothing | pool of the fullest: 1.5 GiB |"
+ */
+typedef struct lt_ranks_line {
+    int64_t steps;
+    double comm_s, step_s; /* gathers, sums and waits for others in these steps; first rank */
+    int64_t memory;        /* bytes */
+} lt_ranks_line;
+LT_NODISCARD lt_status lt_ranks_line_text(const lt_ranks_line *line, lt_buf *out);
+
 /** " [time] ** validation after iteration N ** | validation steps: K | validation loss:
  * X.XXXXXXE+XX |" */
 LT_NODISCARD lt_status lt_validation_line_text(int64_t unix_seconds, int64_t iteration,

@@ -177,6 +177,10 @@ lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
         put(m->file, rows[i].key, rows[i].value);
     (void)fprintf(m->file, ", \"memory_bytes\": %lld, \"host_bytes\": %lld",
                   (long long)s->memory_bytes, (long long)s->host_bytes);
+    if (s->ranks > 1) {
+        put(m->file, "comm_s", s->comm_s);
+        (void)fprintf(m->file, ", \"most_memory_bytes\": %lld", (long long)s->most_bytes);
+    }
     if (s->use.layers > 0)
         put_experts(m->file, s);
     const lt_curve_point p = {(double)s->iteration, s->loss};

@@ -17,6 +17,9 @@ typedef struct lt_step_metrics {
         mfu;              /* mfu: share of the measured matrix-product rate; NaN: not measured */
     int64_t memory_bytes; /* device pool */
     int64_t host_bytes;   /* the pool in host memory */
+    int32_t ranks;        /* more than 1: the next two are written, too */
+    double comm_s;        /* gathers and sums that nothing hides, on the first rank */
+    int64_t most_bytes;   /* memory_bytes of the rank that has most */
     int64_t own_tokens;   /* of the first rank: those that `use` counts */
     double aux_loss;      /* the balance loss, before its weight */
     lt_expert_use use;    /* 0 layers without experts: then neither is written */

@@ -2,7 +2,10 @@
 // Ranks as threads or processes, each with its place in the mesh.
 #include "train/team.h"
 
+#include "base/memory.h"
 #include "comm/local.h"
+
+#include <math.h>
 
 typedef struct job {
     const lt_config *cfg;
@@ -63,6 +66,39 @@ lt_status lt_team_sum(const lt_ranks *r, lt_team_counts *c)
     LT_TRY(lt_all_reduce_f64(r ? r->world : NULL, v, sizeof v / sizeof v[0]));
     *c = (lt_team_counts){v[0], v[1], v[2], v[3], v[4], v[5]};
     return LT_OK;
+}
+
+// Each rank has a place of its own in a sum.
+lt_status lt_team_most(const lt_ranks *r, double *value)
+{
+    void *memory = NULL;
+    const int32_t n = r ? r->size : 1;
+    if (n == 1)
+        return LT_OK;
+    LT_TRY(lt_mem_alloc(&memory, (size_t)n * sizeof(double), "figures of ranks"));
+    double *all = memory;
+    for (int32_t i = 0; i < n; i++)
+        all[i] = i == r->rank ? *value : 0.0;
+    const lt_status st = lt_all_reduce_f64(r->world, all, n);
+    for (int32_t i = 0; i < n && st == LT_OK; i++)
+        *value = fmax(*value, all[i]);
+    lt_mem_free(memory);
+    return st;
+}
+
+static void put_named(void *ctx, lt_log_level level, const char *area, const char *text)
+{
+    const lt_rank_log *l = ctx;
+    if (l->name)
+        lt_log_write(l->to, level, area, "%s: %s", l->name, text);
+    else
+        lt_log_write(l->to, level, area, "%s", text);
+}
+
+void lt_rank_log_init(lt_rank_log *out, const lt_ranks *r, const lt_log *to)
+{
+    *out = (lt_rank_log){
+        .log = {put_named, out}, .to = to, .name = lt_is_first(r) ? NULL : lt_group_name(r->world)};
 }
 
 lt_status lt_team_add(const lt_ranks *r, double *value)

@@ -3,6 +3,7 @@
 #ifndef LT_TRAIN_TEAM_H
 #define LT_TRAIN_TEAM_H
 
+#include "base/log.h"
 #include "parallel/mesh.h"
 #include "train/config/config.h"
 
@@ -28,6 +29,15 @@ static inline int64_t lt_streams(const lt_ranks *r)
     return r ? r->dp_size : 1;
 }
 
+/** A log whose lines begin with the rank's name, unless it is the first one's. */
+typedef struct lt_rank_log {
+    lt_log log;
+    const lt_log *to;
+    const char *name;
+} lt_rank_log;
+/** keeps   ranks' world and `to`; *out stays where it is */
+void lt_rank_log_init(lt_rank_log *out, const lt_ranks *r, const lt_log *to);
+
 /** What a step's micro-batches hold: of this rank, and then of all. */
 typedef struct lt_team_counts {
     double failed; /* ranks without a batch, whose data are bad */
@@ -37,6 +47,8 @@ typedef struct lt_team_counts {
 LT_NODISCARD lt_status lt_team_sum(const lt_ranks *r, lt_team_counts *counts);
 /** *yes becomes true on all ranks when it is on one. */
 LT_NODISCARD lt_status lt_team_any(const lt_ranks *r, bool *yes);
+/** *value becomes the largest of all ranks. */
+LT_NODISCARD lt_status lt_team_most(const lt_ranks *r, double *value);
 /** *value becomes its sum over ranks. */
 LT_NODISCARD lt_status lt_team_add(const lt_ranks *r, double *value);
 #endif

@@ -36,6 +36,7 @@ typedef struct trainer {
     const lt_train_sinks *sinks;
     const lt_ranks *ranks; /* NULL: one */
     const lt_log *log;     /* NULL on all ranks but the first, which speaks for them */
+    lt_rank_log own;       /* with this rank's name, where it is not the first */
     lt_engine *engine;
     lt_source *source, *validation; /* validation: NULL when there is none */
     lt_sampler *sampler;
@@ -49,6 +50,7 @@ typedef struct trainer {
     double matmul_rate; /* FLOP/s of all ranks measured at the start; NaN: not measured */
     lt_feeder feeder;
     pending begun[LT_EXEC_AHEAD]; /* by iteration */
+    double comm_s;                /* communication since the last log line */
     double begin_s, elapsed_s;    /* start of the first step; step time since the last log line */
     double ended_s;               /* when the last step ended */
     int64_t unlogged;
@@ -103,7 +105,7 @@ static lt_status open_loader(trainer *t)
     set_threads(t, &l);
     if (t->cfg->lathe.on_bad_record == LT_CFG_BAD_SKIP)
         l.n_rows = o.n_samples;
-    l.log = t->sinks->log; // what happens to a row is known to its rank alone
+    l.log = &t->own.log; // what happens to a row is known to its rank alone
     LT_TRY(lt_loader_create(&l, t->sampler, &t->loader));
     t->feeder.loaders = &t->loader;
     t->feeder.n_loaders = 1;
@@ -179,10 +181,11 @@ static lt_status open_run(trainer *t, lt_forecast *ahead)
     LT_TRY(lt_matmul_rate(t->engine->device, t->engine->compute, &t->matmul_rate));
     LT_TRY(lt_team_add(t->ranks, &t->matmul_rate));
     LT_TRY(say_start(t, ahead));
-    if (!lt_is_first(t->ranks))
-        return LT_OK;
-    const lt_watchdog_opts w = {
-        .patience_s = PATIENCE_S, .now = exec_now, .ctx = t->engine->exec, .log = t->log};
+    const lt_watchdog_opts w = {.patience_s = PATIENCE_S,
+                                .who = t->ranks ? lt_group_name(t->ranks->world) : NULL,
+                                .now = exec_now,
+                                .ctx = t->engine->exec,
+                                .log = t->sinks->log};
     return lt_watchdog_create(&w, &t->watchdog);
 }
 
@@ -259,6 +262,21 @@ static lt_status log_experts(const trainer *t, const lt_step_metrics *s)
     return st;
 }
 
+// What several ranks cost: on the CPU nothing is overlapped, and all of it is waited for.
+static lt_status log_ranks(trainer *t, const lt_step_metrics *s)
+{
+    const lt_ranks_line line = {
+        .steps = t->unlogged, .comm_s = t->comm_s, .step_s = t->elapsed_s, .memory = s->most_bytes};
+    if (s->ranks == 1 || t->engine->device->queues)
+        return LT_OK;
+    lt_buf text = {0};
+    const lt_status st = lt_ranks_line_text(&line, &text);
+    if (st == LT_OK)
+        say(t, &text);
+    lt_buf_deinit(&text);
+    return st;
+}
+
 static lt_status log_step(trainer *t, const lt_step_metrics *s)
 {
     if (s->iteration % t->cfg->training.log_interval != 0)
@@ -273,13 +291,15 @@ static lt_status log_step(trainer *t, const lt_step_metrics *s)
                                .loss = s->loss,
                                .aux_loss = t->feeder.balance > 0.0F ? s->aux_loss : 0.0,
                                .grad_norm = s->grad_norm};
-    t->elapsed_s = 0.0;
-    t->unlogged = 0;
     lt_buf text = {0};
-    const lt_status st = lt_step_line_text(&line, &text);
+    lt_status st = lt_step_line_text(&line, &text);
     if (st == LT_OK)
         say(t, &text);
     lt_buf_deinit(&text);
+    if (st == LT_OK)
+        st = log_ranks(t, s);
+    t->elapsed_s = t->comm_s = 0.0;
+    t->unlogged = 0;
     return st == LT_OK && line.aux_loss != 0.0 ? log_experts(t, s) : st;
 }
 
@@ -324,7 +344,8 @@ static lt_status begin_step(trainer *t)
     const double begin = lt_clock_now(), waited = lt_loader_waited_s(t->loader);
     const double *seconds = lt_exec_seconds(t->engine->exec);
     const double lr = lt_schedule_lr(&t->schedule, t->progress.iteration),
-                 updated = seconds[LT_ACT_UPDATE];
+                 updated = seconds[LT_ACT_UPDATE],
+                 moved = seconds[LT_ACT_GATHER] + seconds[LT_ACT_REDUCE];
     lt_watchdog_stage(t->watchdog, t->progress.iteration + 1, "waiting for data");
     const lt_status fetched = lt_feeder_fetch(&t->feeder, t->progress.iteration + 1);
     t->data_failed = fetched != LT_OK;
@@ -344,6 +365,8 @@ static lt_status begin_step(trainer *t)
                          .consumed_samples = t->progress.consumed,
                          .lr = lr,
                          .wait_s = wait_s,
+                         .ranks = t->ranks ? t->ranks->size : 1,
+                         .comm_s = seconds[LT_ACT_GATHER] + seconds[LT_ACT_REDUCE] - moved,
                          .update_s = seconds[LT_ACT_UPDATE] - updated}};
     p->s.tokens = (int64_t)t->feeder.counts.tokens;
     p->s.own_tokens = t->feeder.own_tokens;
@@ -370,6 +393,10 @@ static lt_status end_step(trainer *t)
     s.step_s = now - fmax(p->begin_s, t->ended_s);
     t->ended_s = now;
     t->elapsed_s += s.step_s;
+    t->comm_s += s.comm_s;
+    double most = (double)(p->memory.state + p->memory.step + p->memory.batch);
+    LT_TRY(lt_team_most(t->ranks, &most));
+    s.most_bytes = (int64_t)most;
     t->unlogged++;
     t->out->iterations = s.iteration;
     t->out->last_loss = s.loss;
@@ -492,8 +519,8 @@ static lt_status validate(trainer *t)
     double loss = 0.0;
     int64_t steps = 0;
     lt_watchdog_stage(t->watchdog, t->progress.iteration, "validation");
-    LT_TRY(lt_source_loss(t->validation, t->engine->exec, t->cfg->training.val_micro_batch_size,
-                          &loss, &steps));
+    LT_TRY(lt_source_loss(t->validation, t->engine->exec, t->ranks,
+                          t->cfg->training.val_micro_batch_size, &loss, &steps));
     lt_buf text = {0};
     lt_status st =
         lt_validation_line_text((int64_t)time(NULL), t->progress.iteration, steps, loss, &text);
@@ -585,6 +612,7 @@ static lt_status train(const lt_config *cfg, const lt_ranks *ranks, const lt_tra
                  .log = lt_is_first(ranks) ? sinks->log : NULL,
                  .out = out};
     lt_forecast ahead = {0};
+    lt_rank_log_init(&t.own, ranks, sinks->log);
     lt_status st = open_run(&t, &ahead);
     lt_forecast_deinit(&ahead);
     if (st == LT_OK)

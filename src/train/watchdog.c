@@ -29,8 +29,9 @@ static void look(lt_watchdog *w)
     if (silence < w->o.patience_s || silence < enough || silence < 2.0 * w->reported_s)
         return;
     w->reported_s = silence;
-    LT_WARN(w->o.log, "watchdog", "nothing has moved for %.0f s: step %lld is at %s", silence,
-            (long long)w->step, w->stage ? w->stage : w->o.now(w->o.ctx));
+    LT_WARN(w->o.log, "watchdog", "%s%snothing has moved for %.0f s: step %lld is at %s",
+            w->o.who ? w->o.who : "", w->o.who ? ": " : "", silence, (long long)w->step,
+            w->stage ? w->stage : w->o.now(w->o.ctx));
 }
 
 // The moment until which to sleep.

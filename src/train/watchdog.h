@@ -7,6 +7,7 @@
 
 typedef struct lt_watchdog_opts {
     double patience_s; /* the shortest silence that is worth a line */
+    const char *who;   /* "rank 2 of 4"; each rank has a watchdog of its own. NULL: one rank */
     /* What the executor does now, a static text; asked in a stage without a name. */
     const char *(*now)(const void *ctx);
     const void *ctx;

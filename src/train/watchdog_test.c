@@ -38,17 +38,21 @@ static void wait_ms(long ms)
 static void a_stage_that_lasts_is_named(void **state)
 {
     static const struct {
-        const char *stage, *says;
-    } cases[] = {{"waiting for data", "step 7 is at waiting for data"},
-                 {NULL, "step 7 is at BACKWARD"}};
+        const char *stage, *who, *says;
+    } cases[] = {{"waiting for data", NULL, "step 7 is at waiting for data"},
+                 {NULL, NULL, "step 7 is at BACKWARD"},
+                 {NULL, "rank 2 of 4 on node7", "rank 2 of 4 on node7: nothing has moved for "}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lines l = {0};
         const lt_log log = {put, &l};
         lt_watchdog *w = NULL;
-        assert_ok(lt_watchdog_create(
-            &(lt_watchdog_opts){.patience_s = 0.02, .now = now, .ctx = "BACKWARD", .log = &log},
-            &w));
+        assert_ok(lt_watchdog_create(&(lt_watchdog_opts){.patience_s = 0.02,
+                                                         .who = cases[i].who,
+                                                         .now = now,
+                                                         .ctx = "BACKWARD",
+                                                         .log = &log},
+                                     &w));
         lt_watchdog_stage(w, 7, cases[i].stage);
         wait_ms(300);
         lt_watchdog_destroy(w);
