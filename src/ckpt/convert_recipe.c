@@ -63,6 +63,8 @@ static lt_status want_matrix(const lt_recipe *r, int64_t index)
         m->room = bytes;
     }
     LT_TRY(read_plain(r, index * r->rows * r->cols, r->rows * r->cols, m->plain));
+    for (int32_t i = 0; i < r->stack; i++) // a part is one matrix, or all of them
+        lt_st_forget(r->parts[r->n_parts == 1 ? 0 : index * r->stack + i]);
     turn(r, m->plain, m->turned);
     m->owner = r;
     m->index = index;
@@ -90,7 +92,11 @@ lt_status lt_recipe_fetch(void *ctx, int64_t first, int64_t n, void *dst)
 
 lt_status lt_raw_fetch(void *ctx, int64_t first, int64_t n, void *dst)
 {
-    return lt_st_read_raw(ctx, first, n, dst);
+    const lt_st_tensor *t = ctx;
+    LT_TRY(lt_st_read_raw(t, first, n, dst));
+    if (first + n == lt_st_elems(t))
+        lt_st_forget(t);
+    return LT_OK;
 }
 
 // ---- names

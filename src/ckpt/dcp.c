@@ -210,6 +210,15 @@ static lt_status read_tensor(const lt_st_source *source, int64_t first, int64_t 
     return LT_OK;
 }
 
+static void forget_tensor(const lt_st_source *source)
+{
+    const tensor *t = (const tensor *)source;
+    for (int64_t i = 0; i < t->key->n_boxes; i++) {
+        const lt_dcp_range r = t->key->boxes[i].range;
+        lt_file_forget(&t->dcp->files[r.file], (size_t)r.at, (size_t)(r.at + r.bytes));
+    }
+}
+
 typedef struct check_job {
     const tensor *tensor;
 } check_job;
@@ -230,15 +239,6 @@ lt_status lt_dcp_check(const lt_dcp *dcp, const lt_dcp_entry *entry, lt_pool *po
     (void)dcp;
     check_job job = {tensor_of(entry)};
     return lt_pool_run(pool, job.tensor->key->n_boxes, check_one, &job);
-}
-
-void lt_dcp_forget(const lt_dcp *dcp, const lt_dcp_entry *entry)
-{
-    const lt_dcp_key *k = tensor_of(entry)->key;
-    for (int64_t i = 0; i < k->n_boxes; i++) {
-        const lt_dcp_range r = k->boxes[i].range;
-        lt_file_forget(&dcp->files[r.file], (size_t)r.at, (size_t)(r.at + r.bytes));
-    }
 }
 
 lt_status lt_dcp_value(const lt_dcp *dcp, const lt_dcp_entry *entry, lt_arena *arena,
@@ -292,7 +292,7 @@ static lt_status add_tensor(lt_dcp *d, const lt_dcp_key *k, lt_dcp_entry *e)
     LT_TRY(lt_arena_take(d->arena, sizeof(tensor), &memory));
     LT_TRY(lt_arena_take(d->arena, (size_t)k->n_boxes * sizeof(piece), &pieces));
     tensor *t = memory;
-    *t = (tensor){.source = {read_tensor}, .dcp = d, .key = k, .pieces = pieces};
+    *t = (tensor){.source = {read_tensor, forget_tensor}, .dcp = d, .key = k, .pieces = pieces};
     t->st = (lt_st_tensor){.name = k->key,
                            .dtype_text = k->dtype->text,
                            .dtype = k->dtype->dtype,

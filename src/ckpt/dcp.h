@@ -41,6 +41,4 @@ LT_NODISCARD lt_status lt_dcp_value(const lt_dcp *dcp, const lt_dcp_entry *entry
                                     const lt_pickle **out);
 /** Check all pieces of a tensor, on all threads. pool may be NULL. errors: LT_ERR_FORMAT */
 LT_NODISCARD lt_status lt_dcp_check(const lt_dcp *dcp, const lt_dcp_entry *entry, lt_pool *pool);
-/** The pages of a tensor's pieces need not stay in memory. */
-void lt_dcp_forget(const lt_dcp *dcp, const lt_dcp_entry *entry);
 #endif

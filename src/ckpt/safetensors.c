@@ -500,6 +500,19 @@ size_t lt_st_elem_bytes(const lt_st_tensor *view)
     return n > 0 && view->bytes % (size_t)n == 0 ? view->bytes / (size_t)n : 0;
 }
 
+void lt_st_forget(const lt_st_tensor *view)
+{
+    enum { PAGE = 4096 }; // or more: lt_file_forget keeps to whole pages from here on
+    if (view->source) {
+        view->source->forget(view->source);
+        return;
+    }
+    const size_t before = (uintptr_t)view->data % PAGE;
+    const lt_mapped around = {view->data - before, view->bytes + before};
+    if (view->bytes > 0)
+        lt_file_forget(&around, before, around.bytes);
+}
+
 lt_status lt_st_read_raw(const lt_st_tensor *view, int64_t first, int64_t n, void *dst)
 {
     const size_t size = lt_st_elem_bytes(view);

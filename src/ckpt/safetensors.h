@@ -11,6 +11,7 @@ typedef struct lt_st_source lt_st_source;
 struct lt_st_source {
     /* elements [first, first + n) of the tensor's own dtype, in row-major order */
     lt_status (*read)(const lt_st_source *s, int64_t first, int64_t n, void *dst);
+    void (*forget)(const lt_st_source *s); /* as lt_st_forget */
 };
 
 /**
@@ -77,6 +78,8 @@ LT_NODISCARD lt_status lt_st_read(const lt_st_tensor *view, int64_t first, int64
 /** The same in the tensor's own dtype, whether lathe computes with it or not. */
 LT_NODISCARD lt_status lt_st_read_raw(const lt_st_tensor *view, int64_t first, int64_t n,
                                       void *dst);
+/** The tensor will not be read for a while: its file's pages need not stay in memory. */
+void lt_st_forget(const lt_st_tensor *view);
 /** Bytes of one element; 0 for a tensor without elements, or with less than a byte for each. */
 size_t lt_st_elem_bytes(const lt_st_tensor *view);
 

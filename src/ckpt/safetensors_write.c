@@ -199,6 +199,7 @@ static lt_status compare(const stream *s, const lt_st *back)
         lt_sum sum;
         lt_sum_init(&sum);
         lt_sum_add(&sum, got->data, got->bytes);
+        lt_st_forget(got);
         if (lt_sum_value(&sum) != s->sums[i]) {
             return LT_FAIL(LT_ERR_IO,
                            "%s: tensor %s reads back differently from what was written: the disk "
