@@ -32,6 +32,7 @@ static const plan_case cases[] = {
     {.place = {.layers = 5},
      .settings = {"features.enable_activation_offload=true", offload_layers, "lathe.policy=full",
                   "model.skip_flash_attn_recompute=true", "training.optimizer=adamw_swap"}},
+    {.settings = {"training.optimizer=muon", "lathe.dtype=bf16"}},
     {.settings = {"parallel.fsdp_plan.cpu_offload=true", "training.gradient_accumulation_steps=1"}},
     {.settings = {"model.freeze=[model.visual]", "lathe.dtype=bf16"}},
     {.settings = {"model.freeze=[model.language_model]"}},

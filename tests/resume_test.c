@@ -62,6 +62,12 @@ static void a_killed_run_goes_on_with_the_same_bits_in_bf16(void **state)
     kill_and_resume(state, "lathe.dtype=bf16");
 }
 
+static void other_optimizers_and_homes_go_on_with_the_same_bits(void **state)
+{
+    kill_and_resume(state, "training.optimizer=muon");
+    kill_and_resume(state, "parallel.fsdp_plan.cpu_offload=true");
+}
+
 // Saving after every step and killed at moments that fall anywhere, in saves too.
 static void a_run_killed_at_any_moment_can_go_on(void **state)
 {
@@ -173,6 +179,7 @@ static void a_checkpoint_without_moments_says_so(void **state)
 
 LT_TEST_MAIN(LT_TEST(a_killed_run_goes_on_with_the_same_bits_in_f32),
              LT_TEST(a_killed_run_goes_on_with_the_same_bits_in_bf16),
+             LT_TEST(other_optimizers_and_homes_go_on_with_the_same_bits),
              LT_TEST(a_run_killed_at_any_moment_can_go_on), LT_TEST(ctrl_c_saves_and_stops),
              LT_TEST(a_resumed_run_may_save_elsewhere),
              LT_TEST(without_moments_a_resume_is_a_fresh_optimizer),

@@ -308,6 +308,7 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
                                   .offload = e->offload,
                                   .batch_apart = e->o.device->queues,
                                   .forward_prefetch = e->o.forward_prefetch,
+                                  .muon_steps = e->o.muon.steps,
                                   .backward_prefetch = e->o.backward_prefetch,
                                   .reduced = e->o.tree || (e->o.ranks && e->o.ranks->size > 1),
                                   .reshard_after_forward = e->o.reshard_after_forward};

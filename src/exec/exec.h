@@ -5,6 +5,7 @@
 #define LT_EXEC_EXEC_H
 
 #include "op/adamw.h"
+#include "op/muon.h"
 #include "plan/program.h"
 
 /**
@@ -31,6 +32,7 @@ typedef struct lt_exec_opts {
     const lt_ranks *ranks;  /* kept; NULL: one. All run the same steps with batches of their own */
     bool through_host;      /* tests: ranks exchange tensors as those that share a GPU do */
     lt_adamw_attr adamw;    /* lr_scale apart */
+    lt_muon_attr muon;      /* of parameters that are updated so; lr_scale and longer apart */
     const double *lr_scale; /* [n_params], copied; NULL: 1 */
     double clip_grad;       /* 0: measure only */
     /* Steps are of one micro-batch and nothing is clipped: a unit is updated as soon as its

@@ -111,6 +111,11 @@ static inline lt_device *lt_doer(const lt_exec *e, const lt_action *a)
 {
     return a->queue == LT_QUEUE_HOST ? e->host_device : e->o.device;
 }
+/** Muon's part of UPDATE: one matrix. */
+LT_NODISCARD lt_status lt_run_muon(lt_pass_state *s, const lt_action *a, int32_t param);
+/** A forward kernel with scratch. */
+LT_NODISCARD lt_status lt_pass_launch_in(const lt_pass_state *s, const lt_action *a,
+                                         lt_op_args *args, void *scratch, size_t bytes);
 /** The actions GATHER and REDUCE, where there are several ranks. */
 LT_NODISCARD lt_status lt_run_gather(lt_pass_state *s, const lt_action *a);
 LT_NODISCARD lt_status lt_run_reduce(lt_pass_state *s, const lt_action *a);

@@ -22,6 +22,7 @@ typedef struct setup {
     bool equal;      /* all micro-batches are of one shape, and so are the programs of all ranks */
     uint64_t order_seed;
     lt_state_home home;
+    bool muon;    /* matrices */
     bool offload; /* with full recomputation */
 } setup;
 
@@ -77,6 +78,8 @@ static lt_status open_world(lt_group *group, const setup *s, world *w)
     LT_TRY(lt_model_create(&config, LT_HEAD_AS_CONFIG, &w->model));
     if (s->frozen_tower)
         LT_TRY(lt_model_freeze(w->model, tower, 1, NULL));
+    for (int32_t i = 0; s->muon && i < w->model->n_params; i++)
+        w->model->params[i].muon = w->model->params[i].rank == 2;
     LT_TRY(lt_units_create(w->model, units, s->few_units ? 1 : 4, NULL, &w->units));
     LT_TRY(lt_cpu_open(NULL, &w->device));
     lt_policy policy[256];
@@ -102,6 +105,7 @@ static lt_status open_world(lt_group *group, const setup *s, world *w)
         .keep_attention = s->offload,
         .offload = offload,
         .home = s->home,
+        .muon = {.momentum = 0.95, .rms = 0.2, .steps = 5},
         .poison = s->poison,
         .through_host = s->through_host,
         .order_seed = s->order_seed};
@@ -348,6 +352,34 @@ static void what_waits_on_the_host_changes_no_bit(void **state)
     }
 }
 
+// The momentum is gathered from pieces, the rest is done by everyone alike: units and pieces change
+// no bit, nor does a state on the host.
+static void muon_on_pieces_gives_the_bits_of_muon_on_the_whole(void **state)
+{
+    const int32_t layouts[][2] = {{4, 1}, {1, 4}, {2, 2}};
+    outcome want;
+    for (int i = 0; i < 3; i++) {
+        setup s = {.copies = layouts[i][0],
+                   .across = layouts[i][1],
+                   .n_micro = 1,
+                   .poison = i > 0,
+                   .early = i == 2,
+                   .home = i == 1 ? LT_HOME_HOST : LT_HOME_DEVICE,
+                   .muon = true};
+        const outcome got = run(*state, &s);
+        assert_int_equal(got.memory[0].step_used, got.memory[0].step);
+        if (i == 0)
+            want = got;
+        else
+            assert_same_bits(&got, &want);
+    }
+    const setup plain = {.copies = 1, .across = 4, .n_micro = 1};
+    const outcome adamw = run(*state, &plain);
+    assert_memory_equal(&adamw.step[0].loss, &want.step[0].loss, sizeof(double));
+    assert_true(adamw.step[2].loss != want.step[2].loss);
+    assert_true(want.memory[0].state < adamw.memory[0].state * 4);
+}
+
 // Ranks draw the same order, so that all issue the same collectives.
 static void any_order_that_the_queues_allow_gives_the_same_bits(void **state)
 {
@@ -448,6 +480,7 @@ LT_TEST_MAIN(LT_TEST(two_and_three_ranks_have_the_bits_of_one_that_does_all),
              LT_TEST(units_updated_early_have_the_same_bits),
              LT_TEST(a_frozen_tower_stays_and_is_gathered_once),
              LT_TEST(what_waits_on_the_host_changes_no_bit),
+             LT_TEST(muon_on_pieces_gives_the_bits_of_muon_on_the_whole),
              LT_TEST(any_order_that_the_queues_allow_gives_the_same_bits),
              LT_TEST(tensors_may_go_through_host_memory),
              LT_TEST(a_rank_holds_its_share_of_the_state),

@@ -181,8 +181,15 @@ static lt_status run_block(lt_pass_state *s, const lt_action *a, int32_t action)
 
 lt_status lt_pass_launch(const lt_pass_state *s, const lt_action *a, lt_op_args *args)
 {
+    return lt_pass_launch_in(s, a, args, NULL, 0);
+}
+
+lt_status lt_pass_launch_in(const lt_pass_state *s, const lt_action *a, lt_op_args *args,
+                            void *scratch, size_t bytes)
+{
     lt_device *d = lt_doer(s->e, a);
-    const lt_run run = {.device = d, .stream = s->e->stream[a->queue]};
+    const lt_run run = {
+        .device = d, .stream = s->e->stream[a->queue], .scratch = scratch, .scratch_bytes = bytes};
     const lt_kernel kernel = lt_op_kernel(args->def, d->backend, LT_FORWARD);
     if (!kernel)
         return LT_FAIL(LT_ERR_UNSUPPORTED, "op %s has no kernel for %s", args->def->name, d->name);

@@ -37,7 +37,7 @@ static lt_tensor join(const lt_tensor *a, const lt_tensor *b)
 
 static bool join_parts(parts *a, const parts *b)
 {
-    if (!b->grad.data || a->lr_scale != b->lr_scale || !follows(&a->grad, &b->grad) ||
+    if (!b->grad.data || !b->v.data || a->lr_scale != b->lr_scale || !follows(&a->grad, &b->grad) ||
         !follows(&a->value, &b->value) || !follows(&a->m, &b->m) || !follows(&a->v, &b->v) ||
         !follows(&a->low, &b->low) || lt_n_elems(&a->grad) + lt_n_elems(&b->grad) > most_at_once)
         return false;
@@ -67,9 +67,14 @@ lt_status lt_run_update(lt_pass_state *s, const lt_action *a)
 {
     const lt_unit *unit = &s->e->o.units->units[a->subject];
     for (int32_t k = 0; k < unit->n_params;) {
-        parts p = parts_of(s, unit->params[k++]);
+        const int32_t param = unit->params[k++];
+        parts p = parts_of(s, param);
         if (!p.grad.data)
             continue;
+        if (s->e->o.model->params[param].muon) {
+            LT_TRY(lt_run_muon(s, a, param));
+            continue;
+        }
         for (; k < unit->n_params; k++) {
             const parts next = parts_of(s, unit->params[k]);
             if (!join_parts(&p, &next))

@@ -22,6 +22,8 @@ typedef struct lt_param {
     /* of LT_INIT_NORMAL: the initializer_range of its part of the model; of LT_INIT_VALUE: that */
     double std;
     bool trainable; /* false once frozen, and for a parameter that no block reads */
+    /* updated by muon, as a whole matrix: it has no second moments */
+    bool muon;
     bool in_use; /* some block reads it; a deepstack merger beyond the last layer is only stored */
 } lt_param;
 

@@ -19,6 +19,7 @@
 #include "op/linear_cross_entropy.h"
 #include "op/moe_route.h"
 #include "op/moe_rows.h"
+#include "op/muon.h"
 #include "op/pos_embed.h"
 #include "op/qk_norm_rope.h"
 #include "op/rms_norm.h"
@@ -75,6 +76,9 @@ static const lt_op_def *const rows[] = {
     &lt_op_adamw,
     &lt_op_clip,
     &lt_op_sum_squares,
+    &lt_op_muon_momentum,
+    &lt_op_orthogonalize,
+    &lt_op_muon_apply,
     &lt_op_top1,
 };
 

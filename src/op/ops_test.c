@@ -126,9 +126,10 @@ static const lt_op_case cases[] = {
 
 // Rows that take floats and have no gradient, and why.
 static const char *const without_gradient[] = {
-    "adamw",       // changes state, outside graphs
-    "sum_squares", // reads gradients, outside graphs
-    "top1",        // gives integers
+    "adamw",                       // changes state, outside graphs
+    "sum_squares",                 // reads gradients, outside graphs
+    "muon_momentum", "muon_apply", // change state, outside graphs
+    "top1",                        // gives integers
 };
 
 static bool listed(const char *name)

@@ -2,6 +2,7 @@
 // The backward half of a step, and the update: where gradients meet, when a unit's are complete.
 #include "plan/compile_blocks.h"
 #include "plan/maker.h"
+#include "plan/muon.h"
 
 // The gradients that consumers gave an output meet in the first of them, in the order in which they
 // were made.
@@ -117,6 +118,25 @@ static lt_status norm_of_unit(lt_maker *k, int32_t unit)
     return lt_make_access(k, k->grads[unit], false);
 }
 
+// Muon wants whole matrices, one at a time.
+static lt_status make_muon_work(lt_maker *k, int32_t unit)
+{
+    const lt_unit *u = &k->p->opts.units->units[unit];
+    int32_t buffer = LT_NONE;
+    int64_t most = 0;
+    for (int32_t i = 0; i < u->n_params; i++) {
+        const lt_param *param = &k->m->params[u->params[i]];
+        if (!param->muon || !param->trainable)
+            continue;
+        most = lt_max_i64(most, lt_muon_place(param, k->p->opts.state->shard).bytes);
+        lt_last_action(k)->flops += lt_muon_flops(param, k->p->opts.muon_steps);
+    }
+    if (most == 0)
+        return LT_OK;
+    LT_TRY(lt_make_buffer(k, LT_BUF_UNIT_WORK, unit, 0, most, &buffer));
+    return lt_make_access(k, buffer, true);
+}
+
 // The optimizer on a unit, where gradients and moments are at hand.
 static lt_status work_on(lt_maker *k, int32_t unit)
 {
@@ -131,6 +151,7 @@ static lt_status work_on(lt_maker *k, int32_t unit)
     LT_TRY(lt_make_access(k, k->moments[unit], true));
     LT_TRY(lt_make_access(k, p->unit_moments[unit], true));
     LT_TRY(lt_make_access(k, p->scalars_buffer, false));
+    LT_TRY(make_muon_work(k, unit));
     k->updated[unit] = true;
     return LT_OK;
 }

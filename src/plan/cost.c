@@ -161,7 +161,8 @@ static double seconds_of(const costing *k, const lt_action *a)
         return (double)a->bytes / r->stream;
     case LT_ACT_NORM:
     case LT_ACT_UPDATE:
-        return (double)a->bytes / (a->queue == LT_QUEUE_HOST ? r->host_update : r->update);
+        return (double)a->bytes / (a->queue == LT_QUEUE_HOST ? r->host_update : r->update) +
+               (double)a->flops / r->product[1];
     case LT_ACT_AGREE:
     case LT_ACT_FREE:
     case LT_N_ACTIONS:

@@ -14,6 +14,7 @@ const char *lt_buffer_kind_name(lt_buffer_kind kind)
                                         [LT_BUF_UNIT_GRADS] = "gradients of parameters",
                                         [LT_BUF_UNIT_VALUES] = "gathered parameters",
                                         [LT_BUF_UNIT_MOMENTS] = "moments of an update",
+                                        [LT_BUF_UNIT_WORK] = "workspace of an update",
                                         [LT_BUF_HOST_GRADS] = "gradients on the host",
                                         [LT_BUF_HOST_VALUES] = "parameters on the host",
                                         [LT_BUF_SCALARS] = "step scalars",

@@ -12,7 +12,7 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     const char *block =
         b->kind >= LT_BUF_EDGE && b->kind <= LT_BUF_WORK ? m->blocks[b->a].name : "";
     const bool of_unit = b->kind >= LT_BUF_HOST_GRADS ||
-                         (b->kind >= LT_BUF_UNIT_GRADS && b->kind <= LT_BUF_UNIT_MOMENTS);
+                         (b->kind >= LT_BUF_UNIT_GRADS && b->kind <= LT_BUF_UNIT_WORK);
     const char *unit = of_unit ? p->opts.units->units[b->a].name : "";
     if (of_unit && *unit == 0)
         unit = "the root unit";
@@ -57,6 +57,9 @@ lt_buffer_text lt_buffer_name(const lt_program *p, int32_t buffer)
     case LT_BUF_GRADS:
     case LT_BUF_UNIT_GRADS:
         (void)snprintf(out.s, sizeof out.s, "gradients of %s", unit);
+        break;
+    case LT_BUF_UNIT_WORK:
+        (void)snprintf(out.s, sizeof out.s, "workspace of the update of %s", unit);
         break;
     case LT_BUF_HOST_GRADS:
         (void)snprintf(out.s, sizeof out.s, "gradients of %s on the host", unit);

@@ -72,6 +72,7 @@ typedef enum lt_buffer_kind {
     LT_BUF_UNIT_GRADS,
     LT_BUF_UNIT_VALUES,  /* parameters of unit a, gathered from all shards */
     LT_BUF_UNIT_MOMENTS, /* moments of unit a, for its update */
+    LT_BUF_UNIT_WORK,    /* of the UPDATE of unit a */
     LT_BUF_SCALARS,      /* f64 [LT_N_SCALARS] */
     LT_BUF_NORM,         /* f64 [1] */
     LT_BUF_RESULT,       /* host memory: what comes back (loss, logits): a: block, b: output */
@@ -139,6 +140,7 @@ typedef struct lt_program_opts {
     bool batch_apart;
     /* units gathered ahead, in execution order, which is another one in the backward */
     int32_t forward_prefetch, backward_prefetch;
+    int32_t muon_steps; /* of its iteration: only counted */
     bool reshard_after_forward;
     bool reduced; /* gradients are summed over ranks: a unit's, in the step pool, after its last
                      writer, into the state */
@@ -230,7 +232,7 @@ static inline int32_t lt_saved_again(const lt_program *p, int32_t block)
 static inline bool lt_in_step_pool(const lt_program *p, const lt_buffer *b)
 {
     const bool apart = b->kind == LT_BUF_BATCH && p->opts.batch_apart;
-    const bool away = b->kind >= LT_BUF_SCALARS && p->host_update;
+    const bool away = b->kind >= LT_BUF_UNIT_WORK && p->host_update;
     return b->kind <= LT_BUF_NORM && !apart && !away;
 }
 /** Pools have addresses that buffers share; other memory is a buffer's own. */
@@ -238,7 +240,7 @@ typedef enum lt_room { LT_ROOM_STEP, LT_ROOM_HOST, LT_ROOM_OWN } lt_room;
 static inline lt_room lt_room_of(const lt_program *p, const lt_buffer *b)
 {
     const bool host = (b->kind >= LT_BUF_HOST && b->kind <= LT_BUF_HOST_VALUES) ||
-                      (p->host_update && (b->kind == LT_BUF_SCALARS || b->kind == LT_BUF_NORM));
+                      (p->host_update && b->kind >= LT_BUF_UNIT_WORK && b->kind <= LT_BUF_NORM);
     return lt_in_step_pool(p, b) ? LT_ROOM_STEP : host ? LT_ROOM_HOST : LT_ROOM_OWN;
 }
 /** The name of a buffer for messages. */

@@ -37,6 +37,8 @@ static bool kept(const lt_param *p, lt_dtype compute, lt_state_part part, lt_sta
         return p->in_use || training; // an unused parameter is still saved with the rest
     if (!training || !p->trainable || (part == LT_STATE_GRAD && mode == LT_STATE_WITHOUT_GRADS))
         return false;
+    if (part == LT_STATE_V && p->muon)
+        return false;
     return part != LT_STATE_LOW || compute == LT_BF16;
 }
 

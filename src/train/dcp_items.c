@@ -225,6 +225,8 @@ static lt_status add_moments(builder *b, const char *name, rows_of r)
     for (int i = 0; i < 2; i++) {
         path.step[3].name = moments[i].name;
         r.part = moments[i].part;
+        if (!lt_exec_has(b->e->exec, r.param->id, r.part))
+            continue;
         LT_TRY(add_tensor(b, &path, LT_F32, &r));
     }
     LT_TRY(lt_arena_take(b->items->arena, sizeof(float), &step));

@@ -259,6 +259,29 @@ static void choose_home(lt_engine *e)
         e->home = LT_HOME_SWAP;
 }
 
+// Matrices are muon's, whatever they are for; names as the reference takes them.
+static bool is_matrix(const lt_param *p)
+{
+    const size_t len = strlen(p->name), suffix = strlen(".bias");
+    return p->rank == 2 && !(len > suffix && strcmp(p->name + len - suffix, ".bias") == 0) &&
+           !strstr(p->name, "embedding") && !strstr(p->name, "output_layer");
+}
+
+static lt_status choose_muon(lt_engine *e)
+{
+    if (!e->cfg || e->cfg->training.optimizer != LT_CFG_MUON)
+        return LT_OK;
+    if (e->device->backend == LT_CUDA && e->device->alloc && e->home != LT_HOME_HOST) {
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "%s: training.optimizer: muon has no kernels for a GPU yet; set "
+                       "parallel.fsdp_plan.cpu_offload: true, or lathe.device: cpu",
+                       lt_config_where(e->cfg, "training.optimizer").s);
+    }
+    for (int32_t i = 0; i < e->model->n_params; i++)
+        e->model->params[i].muon = is_matrix(&e->model->params[i]);
+    return LT_OK;
+}
+
 static lt_status scale_rates(lt_engine *e)
 {
     void *memory = NULL;
@@ -319,6 +342,10 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
                               .eps = t->adam_eps,
                               .weight_decay = t->weight_decay,
                               .lr_scale = 1.0};
+    o.muon = (lt_muon_attr){.momentum = t->muon_momentum,
+                            .weight_decay = t->weight_decay,
+                            .rms = t->matched_adamw_rms,
+                            .steps = lt_int(t->ns_steps)};
     o.clip_grad = t->clip_grad;
     o.home = e->home;
     o.update_early = lt_engine_updates_early(e) && !opts->whole_gradients;
@@ -366,6 +393,7 @@ static lt_status open_parts(lt_engine *e, const lt_engine_opts *opts)
     LT_TRY(choose_policies(e));
     LT_TRY(choose_offloads(e));
     choose_home(e);
+    LT_TRY(choose_muon(e));
     if (e->cfg)
         LT_TRY(scale_rates(e));
     return create_units(e);

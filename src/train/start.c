@@ -28,6 +28,12 @@ static lt_status print_optimizer(const lt_engine *e, const lt_schedule *s, lt_bu
     static const char *const decays[] = {"constant", "linear", "cosine"};
     static const char *const losses[] = {"raw", "default", "per_sample_loss", "per_token_loss"};
     const lt_cfg_training *t = &e->cfg->training;
+    if (t->optimizer == LT_CFG_MUON) {
+        LT_TRY(lt_buf_printf(out,
+                             "\nMuon for matrices: momentum %g, %lld iterations, updates of size "
+                             "%g; the rest by AdamW",
+                             t->muon_momentum, (long long)t->ns_steps, t->matched_adamw_rms));
+    }
     LT_TRY(lt_buf_printf(out,
                          "\nAdamW: lr %g (%s, %lld steps, warm-up %g), weight decay %g on every "
                          "parameter, betas %g %g, eps %g, clip %g",

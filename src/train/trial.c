@@ -31,6 +31,7 @@ lt_status lt_trial_program(const lt_engine *e, const lt_state_layout *state, lt_
                                .offload = x.offload,
                                .batch_apart = e->device->queues,
                                .forward_prefetch = x.forward_prefetch,
+                               .muon_steps = x.muon.steps,
                                .backward_prefetch = x.backward_prefetch,
                                .reduced = x.ranks && x.ranks->size > 1,
                                .reshard_after_forward = x.reshard_after_forward};

@@ -214,7 +214,8 @@ static lt_status resume_param(lt_engine *e, lt_arena *arena, const lt_param *p, 
 {
     for (int k = 0; p->trainable && k < N_STATE_ROWS; k++) {
         lt_hf_weight w;
-        if (!is_wanted(e, &state_rows[k], optimizer))
+        if (!is_wanted(e, &state_rows[k], optimizer) ||
+            !lt_exec_has(e->exec, p->id, state_rows[k].part))
             continue;
         const lt_status st = find_state(e, arena, p, state_rows[k].name, &w);
         if (st == LT_ERR_NOT_FOUND && state_rows[k].optimizer)
@@ -302,7 +303,8 @@ static lt_status state_items(lt_engine *e, lt_arena *arena, lt_vec *items)
     for (int32_t i = 0; i < e->model->n_params; i++) {
         for (int k = 0; e->model->params[i].trainable && k < N_STATE_ROWS; k++) {
             const lt_param *p = &e->model->params[i];
-            if (state_rows[k].optimizer && e->cfg->training.no_save_optim)
+            if ((state_rows[k].optimizer && e->cfg->training.no_save_optim) ||
+                !lt_exec_has(e->exec, i, state_rows[k].part))
                 continue;
             lt_st_item item;
             void *ctx = NULL;

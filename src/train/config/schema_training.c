@@ -100,8 +100,6 @@ static const lt_field training_fields[] = {
      .support = LT_SUPPORT_INERT,
      .help = "without effect: weight decay applies to every trained tensor"},
     {"optimizer", LT_FIELD_CHOICE, AT(optimizer), "adamw", .choices = optimizers,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "adamw adamw_swap", .known = "muon",
-                .feature = "optimizer", .instead = "set it to adamw"},
      .help = "the optimizer"},
     {"adam_fused", LT_FIELD_BOOL, AT(adam_fused), "true", .support = LT_SUPPORT_HINT,
      .help = "a choice of kernels"},
