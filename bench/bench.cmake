@@ -25,3 +25,4 @@ if(NOT LATHE_SANITIZE STREQUAL "thread") # oneDNN's own threads are OpenMP's, wh
   lt_add_test(bench/step bench_step --preset tiny --iters 2 --threads 2 --ops)
   lt_add_test(bench/step_of_ranks bench_step --preset tiny --iters 2 --ranks 2)
 endif()
+lt_add_test(bench/comm bench_comm -n 2 --mib 1 --runs 1)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 3, MOST = 8, MOST_MICRO = 12 };
+enum { STEPS = 3, MOST = 4, MOST_MICRO = 8 };
 
 typedef struct setup {
     int32_t copies, across; /* ranks are their product */
@@ -426,11 +426,10 @@ static void tensors_may_go_through_host_memory(void **state)
 // power of two of ranks, however they are laid out. Losses are sums of doubles.
 static void the_tree_has_the_same_bits_on_any_power_of_two_of_ranks(void **state)
 {
-    static const int32_t splits[][3] = {// copies, across, micro-batches of each rank
-                                        {1, 2, 4}, {2, 1, 4}, {2, 2, 2}, {1, 4, 2},
-                                        {4, 1, 2}, {1, 8, 1}, {2, 4, 1}, {8, 1, 1}};
-    const setup alone = {.copies = 1, .across = 1, .n_micro = 8, .tree = true};
-    outcome want = run(*state, &alone);
+    // copies, across, micro-batches of each rank
+    static const int32_t splits[][3] = {{1, 2, 2}, {2, 2, 1}};
+    const setup alone = {.copies = 1, .across = 1, .n_micro = 4, .tree = true};
+    const outcome want = run(*state, &alone);
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         const setup s = {.copies = splits[i][0],
                          .across = splits[i][1],
