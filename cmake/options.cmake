@@ -44,15 +44,17 @@ if(LATHE_FUZZ)
 endif()
 
 # For tests alone: lathe opens Open MPI's library when mpirun has started it. Options that let mpirun run anywhere: as root, with more
-# ranks than cores, without ssh; it ends by itself; and its PMIx takes no locks that a rank which is killed can die with (Debian's mpirun
-# then waits for ever, all ranks being gone). Leaks are not looked for: they are Open MPI's, in plug-ins that it has unloaded by then.
+# ranks than cores, without ssh, in a container (little /dev/shm, no reading of another process's memory); it ends by itself; and its
+# PMIx takes no locks that a rank which is killed can die with (Debian's mpirun then waits for ever, all ranks being gone). Leaks are
+# not looked for: they are Open MPI's, in plug-ins that it has unloaded by then.
 find_program(MPIRUN NAMES mpirun.openmpi mpirun)
 if(MPIRUN AND NOT LATHE_SANITIZE STREQUAL "thread") # which cannot see into the threads of Open MPI
   execute_process(COMMAND ${MPIRUN} --version OUTPUT_VARIABLE mpirun_version ERROR_QUIET)
 endif()
 if(mpirun_version MATCHES "Open MPI|OpenRTE")
   set(LATHE_MPIRUN /usr/bin/env PMIX_MCA_gds=hash ASAN_OPTIONS=detect_leaks=0 ${MPIRUN}
-    --allow-run-as-root --oversubscribe --bind-to none --timeout 120 --mca plm isolated)
+    --allow-run-as-root --oversubscribe --bind-to none --timeout 120 --mca plm isolated
+    --mca btl_vader_backing_directory /tmp --mca btl_vader_single_copy_mechanism none)
 else()
   message(STATUS "Tests of ranks as processes will be skipped: they need Open MPI's mpirun, and no thread sanitizer")
 endif()
