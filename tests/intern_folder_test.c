@@ -77,6 +77,25 @@ static void a_folder_is_saved_under_its_own_names(void **state)
     }
 }
 
+// Experts that the folder has one by one are matrices of all in between.
+static void a_distributed_checkpoint_goes_back_to_the_folders_own_names(void **state)
+{
+    for (int i = 0; i < N_KINDS; i++) {
+        const char *dir = lt_intern_place(*state, kinds[i].names, kinds[i].tied, kinds[i].experts);
+        char *freeze = NULL;
+        assert_ok(lt_arena_printf(*state, &freeze, "model.freeze=[%s]", kinds[i].tower));
+        lt_run_result r = lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=1",
+                                   "lathe.dtype=bf16", freeze, "training.save_format=dcp", "-n",
+                                   "2", "training.save=dcp");
+        assert_exit(r, 0);
+        r = lt_lathe(*state, dir, "train", "train.yaml", "training.train_iters=2",
+                     "training.load=dcp", "lathe.dtype=bf16", freeze, "training.save_format=hf",
+                     "-n", "2");
+        assert_exit(r, 0);
+        assert_trained(*state, dir, "out/iter_0000002", "model", i);
+    }
+}
+
 static void older_and_newer_names_train_alike(void **state)
 {
     double loss[3];
@@ -92,4 +111,5 @@ static void older_and_newer_names_train_alike(void **state)
 }
 
 LT_TEST_MAIN(LT_TEST(a_folder_is_saved_under_its_own_names),
+             LT_TEST(a_distributed_checkpoint_goes_back_to_the_folders_own_names),
              LT_TEST(older_and_newer_names_train_alike))

@@ -91,28 +91,44 @@ static void as_file(const lt_st_tensor *t, lt_hf_item *item)
     item->ctx = view.out;
 }
 
+// Elements from `first` on, in lathe's order.
+static lt_status as_it_lies(lt_engine *e, lt_arena *arena, int32_t param, int64_t first,
+                            lt_hf_item *item)
+{
+    void *memory = NULL;
+    LT_TRY(lt_arena_take(arena, sizeof(stretch), &memory));
+    *(stretch *)memory = (stretch){e->exec, param, first};
+    item->fetch = fetch_stretch;
+    item->ctx = memory;
+    item->from = LT_F32;
+    return LT_OK;
+}
+
 static lt_status part_item(lt_engine *e, lt_arena *arena, int32_t param, const lt_hf_weight *w,
                            int32_t part, lt_expert_matrix *matrix, lt_hf_item *item)
 {
     const lt_st_tensor *t = w->parts[part];
-    void *memory = NULL;
     item->name = t->name;
     item->n_aliases = 0; // they name the whole weight
     item->rank = t->rank;
     memset(item->dim, 0, sizeof item->dim);
     memcpy(item->dim, t->dim, (size_t)t->rank * sizeof *t->dim);
-    if (!e->model->params[param].trainable) {
+    if (!e->model->params[param].trainable && e->run->kind != LT_RUN_DCP) {
         as_file(t, item);
         return LT_OK;
     }
-    if (w->form == LT_HF_TRANSPOSED)
-        return turn(e, arena, param, matrix, item);
-    LT_TRY(lt_arena_take(arena, sizeof(stretch), &memory));
-    *(stretch *)memory = (stretch){e->exec, param, lt_hf_part_first(w, part)};
-    item->fetch = fetch_stretch;
-    item->ctx = memory;
-    item->from = LT_F32;
-    return LT_OK;
+    return w->form == LT_HF_TRANSPOSED
+               ? turn(e, arena, param, matrix, item)
+               : as_it_lies(e, arena, param, lt_hf_part_first(w, part), item);
+}
+
+// The folder whose layout the result has: a distributed checkpoint has none, but the model's own
+// folder does. NULL: the family's published layout.
+static lt_hf *like_of(const lt_engine *e)
+{
+    if (e->run && e->run->kind != LT_RUN_DCP)
+        return e->run->weights;
+    return e->run && e->assets && lt_hf_count(e->assets) > 0 ? e->assets : NULL;
 }
 
 lt_status lt_expert_items(lt_engine *e, lt_arena *arena, int32_t param, const lt_hf_item *like,
@@ -121,14 +137,14 @@ lt_status lt_expert_items(lt_engine *e, lt_arena *arena, int32_t param, const lt
     const lt_param *p = &e->model->params[param];
     const bool transposed = lt_model_experts_transposed(&e->model->config);
     lt_hf_item item = *like;
-    if (!e->run) {
-        if (transposed)
-            LT_TRY(turn(e, arena, param, matrix, &item));
+    if (!like_of(e)) {
+        LT_TRY(transposed ? turn(e, arena, param, matrix, &item)
+                          : as_it_lies(e, arena, param, 0, &item));
         return lt_vec_push(items, &item);
     }
     lt_hf_weight w;
-    LT_TRY(lt_hf_find_weight(e->run->weights, arena, lt_weight_name(e->run->weights, p), p->rank,
-                             p->dim, transposed, &w));
+    LT_TRY(lt_hf_find_weight(like_of(e), arena, lt_weight_name(like_of(e), p), p->rank, p->dim,
+                             transposed, &w));
     for (int32_t i = 0; i < w.n_parts; i++) {
         item = *like;
         LT_TRY(part_item(e, arena, param, &w, i, matrix, &item));
