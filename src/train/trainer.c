@@ -47,6 +47,7 @@ typedef struct trainer {
     lt_schedule schedule;
     lt_progress progress;
     int64_t n_micro, global_batch;
+    int64_t planned, planned_on_host; /* bytes, by the forecast */
     double matmul_rate; /* FLOP/s of all ranks measured at the start; NaN: not measured */
     lt_feeder feeder;
     pending begun[LT_EXEC_AHEAD]; /* by iteration */
@@ -169,6 +170,8 @@ static lt_status open_run(trainer *t, lt_forecast *ahead)
     LT_TRY(lt_config_schedule(t->cfg, lt_dataset_rows(lt_source_dataset(t->source)),
                               lt_streams(t->ranks), &t->schedule));
     LT_TRY(look_ahead(t, ahead));
+    t->planned = ahead->state + ahead->step + ahead->batch;
+    t->planned_on_host = ahead->host_pool + ahead->host_state;
     LT_TRY(lt_engine_start(t->engine, &o));
     LT_TRY(lt_weights_resume(t->engine, !t->cfg->training.no_load_optim, &t->progress));
     t->began_at = t->progress.iteration;
@@ -303,8 +306,20 @@ static lt_status log_step(trainer *t, const lt_step_metrics *s)
     return st == LT_OK && line.aux_loss != 0.0 ? log_experts(t, s) : st;
 }
 
+// Pools grow to what later batches want: what is used by now may be less than what is planned.
+static void compare_with_plan(const trainer *t, const lt_exec_memory *m)
+{
+    const int64_t used = m->state + m->step_used + m->batch, away = m->host_state + m->host_used;
+    LT_INFO(t->log, "memory", "after step 2: planned for the run %s, used so far %s",
+            lt_bytes_text(t->planned).s, lt_bytes_text(used).s);
+    if (away > 0)
+        LT_INFO(t->log, "memory", "on the host: planned %s, used %s",
+                lt_bytes_text(t->planned_on_host).s, lt_bytes_text(away).s);
+}
+
 static lt_status log_memory(trainer *t, lt_exec_memory m)
 {
+    compare_with_plan(t, &m);
     const lt_memory_line line = {.iterations = 2,
                                  .allocated = m.state + m.batch,
                                  .max_allocated = m.state + m.step_used + m.batch,
