@@ -331,8 +331,8 @@ static void a_frozen_tower_stays_and_is_gathered_once(void **state)
 
 static void what_waits_on_the_host_changes_no_bit(void **state)
 {
-    const int32_t layouts[][2] = {{2, 2}, {1, 4}, {1, 3}};
-    for (int i = 0; i < 3; i++) {
+    const int32_t layouts[][2] = {{2, 2}, {1, 3}};
+    for (int i = 0; i < 2; i++) {
         setup s = {.copies = layouts[i][0],
                    .across = layouts[i][1],
                    .n_micro = 1 + i % 2,
@@ -386,7 +386,7 @@ static void any_order_that_the_queues_allow_gives_the_same_bits(void **state)
     setup s = {.copies = 1, .across = 2, .n_micro = 1, .poison = true, .equal = true};
     s.forward_prefetch = s.backward_prefetch = 1;
     const outcome want = run(*state, &s);
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= 3; seed++) {
         s.order_seed = seed;
         const outcome got = run(*state, &s);
         assert_same_bits(&got, &want);
@@ -407,8 +407,8 @@ static void two_and_three_ranks_have_the_bits_of_one_that_does_all(void **state)
 // As ranks on one GPU do.
 static void tensors_may_go_through_host_memory(void **state)
 {
-    const int32_t layouts[][2] = {{1, 2}, {2, 1}, {1, 3}, {2, 2}};
-    for (int i = 0; i < 4; i++) {
+    const int32_t layouts[][2] = {{1, 3}, {2, 2}};
+    for (int i = 0; i < 2; i++) {
         setup s = {.copies = layouts[i][0],
                    .across = layouts[i][1],
                    .n_micro = 1 + i % 2,
