@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that users write, for Qwen3-VL, its models with experts and InternVL3.5: read as they
-// are, with a tiny model of the same family in place of theirs, and run to their end on the CPU.
+// The files that users write, for Qwen3-VL, Qwen3.5, their models with experts and InternVL3.5:
+// read as they are, with a tiny model of the same family in place of theirs, and run to their end
+// on the CPU.
 #include "tests/kit/intern_place.h"
 #include "tests/kit/run_kit.h"
 #include <string.h>
 
-typedef enum place_kind { QWEN, QWEN_EXPERTS, INTERN, INTERN_EXPERTS } place_kind;
+typedef enum place_kind {
+    QWEN,
+    QWEN_EXPERTS,
+    HYBRID,
+    HYBRID_EXPERTS,
+    INTERN,
+    INTERN_EXPERTS
+} place_kind;
 
 static const char *make_place(void *state, place_kind kind)
 {
     if (kind == INTERN || kind == INTERN_EXPERTS)
         return lt_intern_pictures(state, LT_INTERN_REMOTE, kind == INTERN_EXPERTS);
+    if (kind == HYBRID || kind == HYBRID_EXPERTS)
+        return lt_hybrid_place(state, kind == HYBRID_EXPERTS);
     const char *dir = lt_place(state, &(lt_place_opts){.random = true, .layers = 3});
     const char *model = lt_test_path(state, dir, LT_PLACE_MODEL);
     if (kind == QWEN)
@@ -50,6 +60,10 @@ static void examples_run_to_their_end(void **state)
         {"examples/qwen3vl/qwen3vl_4B_all.yaml", QWEN},
         {"examples/qwen3vl_moe/qwen3vl_30B_A3B.yaml", QWEN_EXPERTS},
         {"examples/qwen3vl_moe/qwen3vl_235B_A22B.yaml", QWEN_EXPERTS},
+        {"examples/qwen3_5/qwen3_5_4B.yaml", HYBRID},
+        {"examples/qwen3_5/qwen3_5_35B_A3B.yaml", HYBRID_EXPERTS},
+        {"examples/qwen3_6/qwen3_6_27B.yaml", HYBRID},
+        {"examples/qwen3_6/qwen3_6_35B_A3B.yaml", HYBRID_EXPERTS},
         {"examples/internvl3_5/internvl3_5_8B.yaml", INTERN},
         {"examples/internvl3_5/internvl3_5_30B_A3B.yaml", INTERN_EXPERTS},
     };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples in one row never see each other (BR-01, BR-02, BR-05 of the user reports).
+// Samples in one row never see each other (BR-01, BR-02, BR-05 of the user reports; with linear
+// attention BR-13 to BR-16).
 #include "tests/kit/lt_test.h"
 #include "train/engine.h"
 #include "train/feed.h"
@@ -24,11 +25,9 @@ static lt_status pixels(void *ctx, const lt_media *media, void *rows)
     return LT_OK;
 }
 
-static void open_model(void **state, model *m)
+static void open_model(const char *folder, model *m)
 {
-    const char *folder = lt_test_golden(*state, "model/qwen3_vl");
     const lt_engine_opts opts = {.weights = true, .folder = folder};
-    assert_non_null(folder);
     assert_ok(lt_engine_open(NULL, &opts, NULL, &m->engine));
     assert_ok(lt_engine_start(m->engine, &opts));
     const lt_model_config *c = &m->engine->model->config;
@@ -75,10 +74,11 @@ static double *last_logits(void **state, model *m, const lt_sample *samples, int
     return out;
 }
 
-static void not_a_bit_of_a_sample_reaches_the_next_one(void **state)
+static void not_a_bit_leaks(void **state, const char *folder)
 {
     model m = {0};
-    open_model(state, &m);
+    assert_non_null(folder);
+    open_model(folder, &m);
     const lt_sample b = sample_of(state, &m, "b", 5);
     const lt_sample before[] = {sample_of(state, &m, "r", 1), sample_of(state, &m, "s", 1),
                                 sample_of(state, &m, "r", 2)};
@@ -104,4 +104,16 @@ static void not_a_bit_of_a_sample_reaches_the_next_one(void **state)
     lt_engine_close(m.engine);
 }
 
-LT_TEST_MAIN(LT_TEST(not_a_bit_of_a_sample_reaches_the_next_one))
+static void not_a_bit_of_a_sample_reaches_the_next_one(void **state)
+{
+    not_a_bit_leaks(state, lt_test_golden(*state, "model/qwen3_vl"));
+}
+
+// Through convolution and state.
+static void not_a_bit_leaks_through_linear_attention(void **state)
+{
+    not_a_bit_leaks(state, lt_test_golden(*state, "model/qwen3_5_mtp"));
+}
+
+LT_TEST_MAIN(LT_TEST(not_a_bit_of_a_sample_reaches_the_next_one),
+             LT_TEST(not_a_bit_leaks_through_linear_attention))

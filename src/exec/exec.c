@@ -305,6 +305,7 @@ static lt_status load(lt_exec *e, lt_program_mode mode, const lt_extents *real, 
                                   .capacity = capacity,
                                   .policy = e->policy,
                                   .keep_attention = e->o.keep_attention,
+                                  .keep_scans = e->o.keep_scans,
                                   .offload = e->offload,
                                   .batch_apart = e->o.device->queues,
                                   .forward_prefetch = e->o.forward_prefetch,
@@ -425,6 +426,8 @@ static lt_step_result own_result(const lt_exec *e, const unsigned char *slot, in
     lt_step_result r = {.grad_norm = number_at(results + n * places->bytes, LT_F64)};
     for (int64_t i = 0; i < n; i++)
         r.loss += number_at(results + i * places->bytes + places->first, wide);
+    for (int64_t i = 0; i < n && places->next >= 0; i++)
+        r.next_loss += number_at(results + i * places->bytes + places->next, wide);
     for (int64_t i = 0; i < n && places->balance >= 0; i++) {
         r.loss += number_at(results + i * places->bytes + places->balance, wide);
         r.balance += number_at(results + i * places->bytes + places->value, wide) / (double)n;
@@ -446,8 +449,9 @@ static lt_status step_result(const lt_exec *e, const unsigned char *slot, int64_
     *out = own_result(e, slot, n, places);
     if (!e->o.ranks)
         return LT_OK;
-    double sums[] = {out->loss, out->balance};
-    LT_TRY(lt_all_reduce_f64(e->o.ranks->world, sums, 2));
+    double sums[] = {out->loss, out->balance, out->next_loss};
+    LT_TRY(lt_all_reduce_f64(e->o.ranks->world, sums, 3));
+    out->next_loss = sums[2];
     out->loss = sums[0];
     out->balance = sums[1] / (double)e->o.ranks->dp_size;
     return LT_OK;

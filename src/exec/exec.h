@@ -25,7 +25,7 @@ typedef struct lt_exec_opts {
     lt_dtype compute;        /* f32, bf16; f64 on the reference device */
     bool training;           /* false: no gradients and moments, no lt_exec_step */
     const lt_policy *policy; /* [n_blocks], copied; NULL: keep */
-    bool keep_attention;
+    bool keep_attention, keep_scans;
     const bool *offload; /* [n_blocks], copied; NULL: none. As of lt_program_opts */
     int32_t forward_prefetch, backward_prefetch;
     bool reshard_after_forward;
@@ -105,6 +105,7 @@ typedef struct lt_step_result {
     /* sum over micro-batches, and ranks, of sum kappa_t l_t and of the weighed balance loss */
     double loss;
     double grad_norm;  /* before clipping */
+    double next_loss;  /* the same sum for the token after next, which `loss` is without */
     double balance;    /* the balance loss itself, mean over all micro-batches; 0 without experts */
     lt_expert_use use; /* of this rank */
 } lt_step_result;

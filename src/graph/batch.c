@@ -85,6 +85,7 @@ static const value_row rows[LT_N_BATCH_VALUES] = {
     [LT_BATCH_TARGET_ROWS] = {"target_rows", LT_I32, 1, {{LT_EXT_TARGETS, 0}}},
     [LT_BATCH_TARGETS] = {"targets", LT_I32, 1, {{LT_EXT_TARGETS, 0}}},
     [LT_BATCH_KAPPA] = {"kappa", LT_F32, 1, {{LT_EXT_TARGETS, 0}}},
+    [LT_BATCH_NEXT_KAPPA] = {"next_kappa", LT_F32, 1, {{LT_EXT_TARGETS, 0}}},
     [LT_BATCH_BALANCE] = {"balance", LT_F32, 1, {{NO_EXTENT, 1}}},
 };
 

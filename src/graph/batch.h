@@ -38,8 +38,8 @@ lt_extents lt_extents_max(const lt_extents *a, const lt_extents *b);
 const char *lt_extent_name(lt_extent e);
 
 /**
- * The values of a micro-batch. All but PIXELS, CORNER_WEIGHTS, KAPPA and BALANCE are index tensors
- * with a host twin.
+ * The values of a micro-batch. All but PIXELS, CORNER_WEIGHTS, both KAPPAs and BALANCE are index
+ * tensors with a host twin.
  */
 typedef enum lt_batch_value {
     LT_BATCH_IDS,       /* i32 [T] token ids */
@@ -55,6 +55,7 @@ typedef enum lt_batch_value {
     LT_BATCH_TARGET_ROWS,    /* i32 [n] token rows that carry loss, ascending */
     LT_BATCH_TARGETS,        /* i32 [n] the token to predict there */
     LT_BATCH_KAPPA,          /* f32 [n] weight of each target in the loss */
+    LT_BATCH_NEXT_KAPPA,     /* f32 [n] weight of the same target as the token after next */
     LT_BATCH_BALANCE, /* f32 [1] weight of the experts' balance loss; 0: it is only measured */
     LT_N_BATCH_VALUES
 } lt_batch_value;

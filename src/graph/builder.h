@@ -13,8 +13,9 @@ typedef enum lt_init {
     LT_INIT_NORMAL,
     LT_INIT_ZERO,
     LT_INIT_ONE,
-    LT_INIT_VALUE
-} lt_init; /* NORMAL: mean 0, initializer_range */
+    LT_INIT_VALUE,
+    LT_INIT_LOG_UNIFORM
+} lt_init; /* NORMAL: mean 0, initializer_range; LOG_UNIFORM: ln of [0.01, value] */
 
 /** One parameter of a block kind. */
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order of reading a row
@@ -23,7 +24,7 @@ typedef struct lt_param_spec {
     int32_t rank;
     int64_t dim[LT_MAX_DIMS];
     lt_init init;
-    double value; /* of LT_INIT_VALUE */
+    double value; /* of LT_INIT_VALUE and LT_INIT_LOG_UNIFORM */
 } lt_param_spec;
 
 /**

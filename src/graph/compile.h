@@ -30,6 +30,7 @@ typedef struct lt_compile_opts {
     lt_policy policy;
     lt_backend backend;       /* whose kernels will run: what scratch they want */
     bool keep_attention;      /* policy full: outputs of MUST_SAVE ops are kept all the same */
+    bool keep_scans;          /* the same for RECURRENCE ops, which keep_attention leaves out */
     bool train;               /* false: forward only */
     const bool *out_has_grad; /* [kind->n_out] whether BACKWARD is given that output's gradient */
     lt_helper_ops helpers;

@@ -64,6 +64,7 @@ typedef enum lt_op_flags {
     LT_OP_IN_PLACE = 8,  /* out[0] may share memory with in[0] when nobody reads that later */
     LT_OP_YIELDS_IN_BACKWARD =
         16, /* the loss: backward also writes out[0]; training has no forward of it */
+    LT_OP_RECURRENCE = 64,  /* linear attention's: MUST_SAVE, but what skip_gdn_recompute keeps */
     LT_OP_ALWAYS_SAVE = 32, /* a decision (routing): kept under every policy, never taken again */
 } lt_op_flags;
 

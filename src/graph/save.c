@@ -8,7 +8,7 @@ typedef struct saver {
     lt_builder *b;
     lt_compiled *c;
     lt_policy policy;
-    bool keep_attention;
+    bool keep_attention, keep_scans;
     int64_t n_values; /* forward values */
     lt_val *again;    /* [n_values] the recomputed copy, or LT_NONE */
     lt_vec list;      /* the new backward instructions */
@@ -35,6 +35,8 @@ static bool keeps(const saver *s, const lt_op_def *def)
     case LT_N_POLICIES:
         break;
     }
+    if (def->flags & LT_OP_RECURRENCE)
+        return s->keep_scans;
     return s->keep_attention && (def->flags & LT_OP_MUST_SAVE);
 }
 
@@ -143,6 +145,7 @@ lt_status lt_choose_saved(lt_builder *b, const lt_compile_opts *opts, lt_compile
                .n_values = n,
                .list = LT_VEC_OF(lt_instr),
                .policy = c->yields ? LT_FULL : opts->policy,
+               .keep_scans = opts->keep_scans && !c->yields,
                .keep_attention = opts->keep_attention && !c->yields};
     void *again = NULL;
     LT_TRY(lt_mem_alloc(&again, (size_t)n * sizeof(lt_val), "recomputed values"));

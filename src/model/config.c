@@ -7,31 +7,17 @@
 
 enum { CONFIG_BYTES_MAX = 4 << 20 }; // published ones have a few thousand
 
-static lt_status family_list(bool built, lt_buf *out)
+// The sentence for a model_type that cannot be built: it lists what can be.
+static lt_status refuse(const char *where, const char *found)
 {
-    for (int i = 0, n = 0; i < lt_n_families; i++) {
-        if ((lt_families[i]->read != NULL) != built)
-            continue;
-        LT_TRY(lt_buf_printf(out, "%s%s", n++ ? ", " : "", lt_families[i]->model_type));
-    }
-    return LT_OK;
-}
-
-// The sentence for a model_type that cannot be built: it lists what can be, and what is only known
-// by name.
-static lt_status refuse(const char *where, const char *found, bool known)
-{
-    lt_buf built = {0}, named = {0};
-    lt_status st;
-    LT_TRY_GOTO(st, family_list(true, &built), done);
-    LT_TRY_GOTO(st, family_list(false, &named), done);
-    st =
-        LT_FAIL(LT_ERR_UNSUPPORTED, "%s: model_type is %s, which is %s; supported: %s; not yet: %s",
-                where, found, known ? "not supported yet" : "not known", built.data,
-                named.data ? named.data : "none");
-done:
-    lt_buf_deinit(&built);
-    lt_buf_deinit(&named);
+    lt_buf list = {0};
+    lt_status st = LT_OK;
+    for (int i = 0; i < lt_n_families && st == LT_OK; i++)
+        st = lt_buf_printf(&list, "%s%s", i ? ", " : "", lt_families[i]->model_type);
+    if (st == LT_OK)
+        st = LT_FAIL(LT_ERR_UNSUPPORTED, "%s: model_type is %s, which is not known; supported: %s",
+                     where, found, list.data);
+    lt_buf_deinit(&list);
     return st;
 }
 
@@ -39,20 +25,18 @@ static lt_status find_family(const lt_json_scope *root, lt_model_config *out)
 {
     json_t *type = json_object_get(root->object, "model_type");
     if (!json_is_string(type))
-        return refuse(root->where, type ? lt_json_print(type).s : "missing", false);
+        return refuse(root->where, type ? lt_json_print(type).s : "missing");
     const char *name = json_string_value(type);
     for (int i = 0; i < lt_n_families; i++) {
         const lt_family *f = lt_families[i];
         if (strcmp(f->model_type, name) != 0)
             continue;
-        if (!f->read)
-            return refuse(root->where, name, true);
         LT_ASSERT(strlen(name) < sizeof out->model_type);
         out->family = f;
         memcpy(out->model_type, name, strlen(name) + 1);
         return LT_OK;
     }
-    return refuse(root->where, lt_json_print(type).s, false);
+    return refuse(root->where, lt_json_print(type).s);
 }
 
 static lt_status cut_down(const char *where, const lt_model_cut *cut, lt_model_config *c)
@@ -84,6 +68,7 @@ static lt_status read_root(json_t *json, const char *where, const lt_model_cut *
     const lt_json_scope root = {.where = where, .object = json, .path = ""};
     lt_model_config c = {0};
     LT_TRY(find_family(&root, &c));
+    LT_ASSERT(c.family);
     LT_TRY(c.family->read(&root, &c));
     if (cut)
         LT_TRY(cut_down(where, cut, &c));

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-enum { LT_MAX_DEEPSTACK = 16, LT_MAX_EOS = 8, LT_MAX_DENSE = 128 };
+enum { LT_MAX_DEEPSTACK = 16, LT_MAX_EOS = 8, LT_MAX_DENSE = 128, LT_MAX_LAYERS = 1024 };
 enum { LT_NO_TOKEN = -1 };
 
 /**
@@ -21,21 +21,33 @@ typedef struct lt_moe_config {
     bool renormalise;    /* norm_topk_prob */
     bool router_logits;  /* output_router_logits: the balance loss is added */
     double aux_coef;     /* router_aux_loss_coef */
+    int64_t shared;      /* width of the shared expert, Is; 0: there is none */
     int32_t n_dense, dense[LT_MAX_DENSE]; /* mlp_only_layers */
 } lt_moe_config;
+
+/** Linear attention (gated DeltaNet); all zero in a decoder without. Hk, Hv, Dk, Dv, taps. */
+typedef struct lt_gdn_config {
+    int64_t key_heads, value_heads, key_dim, value_dim, taps;
+    int32_t chunk;              /* tokens worked on together; no field of the file. 0: a default */
+    bool linear[LT_MAX_LAYERS]; /* which layers have it instead of attention */
+} lt_gdn_config;
 
 /** The decoder. Letters of spec/models.md, section 0: H, L, nH, nK, D, I, V. */
 typedef struct lt_text_config {
     int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab;
     int64_t max_position; /* 0: the file does not say */
     double eps, rope_theta, initializer_range;
-    int32_t mrope_section[3]; /* frequencies on each axis, temporal first; sum head_dim / 2 */
+    int64_t rotary;           /* numbers of a head that are turned: head_dim, or a part of it */
+    int32_t mrope_section[3]; /* frequencies on each axis, temporal first; sum rotary / 2 */
     bool mrope_interleaved;
     /* rows whose logits are alive together; no field of the file. 0: a default */
     int64_t loss_rows;
     bool deterministic; /* gradients repeat bit for bit on every device; no field of the file */
     lt_moe_config moe;
-    bool plus_one; /* norms scale by 1 + w */
+    lt_gdn_config gdn;
+    bool plus_one;    /* norms scale by 1 + w */
+    bool output_gate; /* q_proj has a gate beside each query */
+    bool mtp; /* the module that predicts the token after next is trained; no field of the file */
 } lt_text_config;
 
 /** What InternViT has and the Qwen tower lacks; all zero there. source: spec/models.md 2.3 */

@@ -11,7 +11,7 @@ struct lt_family {
     const char *model_type; /* what config.json says */
     /*
      * the whole config.json, model_type already known; fills all of `out` but family and
-     * model_type. NULL: not built yet
+     * model_type
      */
     lt_status (*read)(const lt_json_scope *root, lt_model_config *out);
     /*
@@ -26,10 +26,10 @@ struct lt_family {
     bool on_gpu;               /* its golden models have passed on one */
 };
 
-/** The table, and how many rows it has. Rows without `read` are known by name alone. */
+/** The table, and how many rows it has. */
 extern const lt_family *const lt_families[];
 extern const int lt_n_families;
 
 extern const lt_family lt_family_qwen3_vl, lt_family_qwen3_vl_moe, lt_family_internvl,
-    lt_family_internvl_chat;
+    lt_family_internvl_chat, lt_family_qwen3_5, lt_family_qwen3_5_moe;
 #endif

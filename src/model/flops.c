@@ -57,7 +57,8 @@ static double attention(const lt_kind_cost *cost, const lt_work *work)
     // (n + 1)^2 = n^2 + 2n + 1 for each frame
     const double more = cost->class_rows ? 2 * work->patches + work->frames : 0;
     const double pairs = cost->causal ? work->token_squares / 2 : work->patch_squares + more;
-    return ATTENTION_PER_PAIR * pairs * (double)cost->attention_width;
+    return ATTENTION_PER_PAIR * pairs * (double)cost->attention_width +
+           (double)cost->scan * rows_of(cost, work);
 }
 
 // Where a part's products and attention are listed.

@@ -204,7 +204,7 @@ lt_status lt_intern_read_config(const lt_json_scope *root, bool remote, lt_model
     LT_TRY(lt_json_object(root, "vision_config", &vision.object));
     LT_TRY(lt_json_hold(root, root_rules, COUNT(root_rules)));
     LT_TRY(check_layer(root));
-    LT_TRY(lt_qwen_read_text(&text, true, &out->text));
+    LT_TRY(lt_qwen_read_text(&text, &lt_qwen3_form, &out->text));
     LT_TRY(check_decoder(&text, &out->text));
     LT_TRY(read_vision(root, &vision, remote, &out->vision));
     LT_TRY(lt_json_read(root, tile_fields, COUNT(tile_fields), &out->vision));

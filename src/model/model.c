@@ -4,6 +4,7 @@
 #include "base/pattern.h"
 #include "base/rng.h"
 #include "model/family.h"
+#include <math.h>
 #include <string.h>
 
 static lt_status open_store(lt_model *m)
@@ -43,7 +44,7 @@ lt_status lt_model_create(const lt_model_config *config, lt_head head, lt_model 
     m->tied = head == LT_HEAD_AS_CONFIG ? config->tied : head == LT_HEAD_TIED;
     m->pixel_width = lt_model_config_pixel_width(config);
     m->vocab = config->text.vocab;
-    m->balance_block = -1;
+    m->balance_block = m->next_block = -1;
     lt_status st = open_store(m);
     if (st == LT_OK) {
         config->family->build(m->store);
@@ -212,6 +213,10 @@ void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, i
             break;
         case LT_INIT_VALUE:
             out[i] = (float)param->std;
+            break;
+        case LT_INIT_LOG_UNIFORM:
+            out[i] =
+                (float)log(0.01 + (param->std - 0.01) * lt_uniform(key, (uint64_t)(first + i)));
             break;
         }
     }

@@ -38,7 +38,12 @@ typedef struct lt_edge {
  * What a block is for. Training leaves LOGITS out; looking at logits (eval, generate) leaves LOSS
  * out.
  */
-typedef enum lt_block_role { LT_BLOCK_BODY, LT_BLOCK_LOSS, LT_BLOCK_LOGITS } lt_block_role;
+typedef enum lt_block_role {
+    LT_BLOCK_BODY,
+    LT_BLOCK_LOSS,
+    LT_BLOCK_LOGITS,
+    LT_BLOCK_SIDE /* on the way to next_block alone: training has it, nobody else */
+} lt_block_role;
 
 /**
  * Which line of lt_flops a block's products go to. NONE: look-ups and elementwise work, not
@@ -63,7 +68,9 @@ typedef struct lt_kind_cost {
     int64_t attention_width; /* heads * head_dim; 0: no attention */
     bool causal;
     bool class_rows;   /* one row more for each frame, in products and in attention */
-    const char *table; /* the parameter that is looked up, not multiplied; NULL: none */
+    int64_t scan;      /* FLOPs of a row beside matrices and attention: a recurrence */
+    const char *table; /* the parameter that rows are not multiplied with: looked up, or a
+                          convolution's; NULL: none */
     /* parameters of 3 dims are [experts, ...], and a row meets `picked` of them; 0: none are */
     int64_t experts, picked;
 } lt_kind_cost;
@@ -88,6 +95,7 @@ typedef struct lt_model {
     int32_t n_kinds;
     int32_t loss_block, logits_block; /* both read the head and the final norm's output */
     int32_t balance_block; /* the loss of uneven experts (moe.h); -1: a model without experts */
+    int32_t next_block;    /* the loss of the token after next (mtp.h); -1: it is not predicted */
     int32_t embed_param, head_param; /* one id when the head is tied */
     /* the head is the embedding: as the model was built, whatever the file's flag says */
     bool tied;
@@ -158,7 +166,7 @@ void lt_model_needs_grad(const lt_model *model, bool *needs);
 
 /**
  * Initial values of elements [first, first + n) of a parameter: normal with mean 0 and deviation
- * param->std, or 0, or 1, or param->std itself.
+ * param->std, or 0, or 1, or param->std itself, or ln of a uniform number up to param->std.
  * A value depends on (seed, name, index) alone. source: spec/models.md 11
  */
 void lt_model_init_values(const lt_param *param, uint64_t seed, int64_t first, int64_t n,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Routed experts.
 #include "model/moe.h"
+#include "model/mlp.h"
+#include "op/add.h"
+#include "op/gated_norm.h"
 #include "op/grouped_linear.h"
 #include "op/linear.h"
 #include "op/moe_route.h"
@@ -25,6 +28,13 @@ int64_t lt_moe_layers(const lt_text_config *c)
     return n;
 }
 
+// sigmoid(h w_s^T), one number a token, times the MLP that every token meets
+static lt_val shared(lt_builder *b, lt_val h, const char *path)
+{
+    lt_val x = lt_swiglu_mlp(b, h, lt_path_of("%s.shared_expert", path).s);
+    return lt_sigmoid_gate(b, x, lt_linear(b, h, lt_path_of("%s.shared_expert_gate", path).s));
+}
+
 lt_val lt_moe_mlp(lt_builder *b, lt_val h, const char *path, const lt_text_config *c, lt_val *stats)
 {
     const lt_moe_route_attr how = {.k = c->moe.experts_per_token,
@@ -37,7 +47,8 @@ lt_val lt_moe_mlp(lt_builder *b, lt_val h, const char *path, const lt_text_confi
     lt_val x = lt_moe_permute(b, h, r.place);
     x = lt_swiglu_halves(b, lt_grouped_linear(b, x, gate_up, r.offsets));
     x = lt_grouped_linear(b, x, down, r.offsets);
-    return lt_moe_combine(b, x, r.weights, r.place);
+    x = lt_moe_combine(b, x, r.weights, r.place);
+    return c->moe.shared > 0 ? lt_add(b, x, shared(b, h, path)) : x;
 }
 
 static lt_status build_balance(lt_builder *b, const void *config, const lt_val *in, lt_val *out)

@@ -18,9 +18,21 @@ int64_t lt_moe_layers(const lt_text_config *c);
         LT_EXPERTS("mlp.experts.down_proj", (c)->moe.experts, (c)->hidden, (c)->moe.intermediate), \
         LT_MATRIX("mlp.gate.weight", (c)->moe.experts, (c)->hidden)
 
+/** The same for a layer with a shared expert, in its published order. */
+#define LT_SHARED_MOE_PARAMS(c)                                                                    \
+    LT_MATRIX("mlp.gate.weight", (c)->moe.experts, (c)->hidden),                                   \
+        LT_EXPERTS("mlp.experts.gate_up_proj", (c)->moe.experts, 2 * (c)->moe.intermediate,        \
+                   (c)->hidden),                                                                   \
+        LT_EXPERTS("mlp.experts.down_proj", (c)->moe.experts, (c)->hidden, (c)->moe.intermediate), \
+        LT_MATRIX("mlp.shared_expert.gate_proj.weight", (c)->moe.shared, (c)->hidden),             \
+        LT_MATRIX("mlp.shared_expert.up_proj.weight", (c)->moe.shared, (c)->hidden),               \
+        LT_MATRIX("mlp.shared_expert.down_proj.weight", (c)->hidden, (c)->moe.shared),             \
+        LT_MATRIX("mlp.shared_expert_gate.weight", 1, (c)->hidden)
+
 /**
  * sum over the k picked experts of w_e (silu(h Wg_e^T) * (h Wu_e^T)) Wd_e^T, with PATH.gate and
- * PATH.experts. Dropless: every token reaches all of its experts.
+ * PATH.experts. Dropless: every token reaches all of its experts. Where there is a shared expert,
+ * its MLP times the sigmoid of its gate is added.
  *
  * source   spec/models.md 5.6
  * in       h [T, H]; stats: the table of the sparse layers before, or LT_NONE in the first

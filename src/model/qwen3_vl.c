@@ -6,7 +6,7 @@
 
 static lt_status read_config(const lt_json_scope *root, lt_model_config *out)
 {
-    LT_TRY(lt_qwen_read_config(root, out));
+    LT_TRY(lt_qwen_read_config(root, &lt_qwen3_vl_form, out));
     if (out->text.moe.experts > 0) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: text_config.num_experts is %lld, but model_type qwen3_vl has none; "

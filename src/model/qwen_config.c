@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a Qwen3-VL config.json and the rules between them.
 #include "model/qwen_config.h"
+#include "model/moe.h"
 #include "op/attention.h"
 #include <stdio.h>
 #include <string.h>
 
 // Limits: what no published model comes near, and below which no product of dims overflows 64 bits.
-#define LAYERS_MAX 1024
+#define LAYERS_MAX LT_MAX_LAYERS
 #define WIDTH_MAX 131072
 #define HEADS_MAX 1024
 #define VOCAB_MAX 16777216
@@ -38,8 +39,8 @@ static const lt_json_field text_fields[] = {
     NEED("num_hidden_layers", lt_text_config, layers, LAYERS_MAX),
     NEED("num_attention_heads", lt_text_config, heads, HEADS_MAX),
     INT("num_key_value_heads", lt_text_config, kv_heads, 0, HEADS_MAX), // 0: as many as heads
-    INT("head_dim", lt_text_config, head_dim, 128, LT_MAX_HEAD_DIM),
-    NEED("intermediate_size", lt_text_config, intermediate, WIDTH_MAX),
+    INT("head_dim", lt_text_config, head_dim, 0, LT_MAX_HEAD_DIM),      // 0: as usual in the family
+    INT("intermediate_size", lt_text_config, intermediate, 0, WIDTH_MAX), // of dense layers
     NEED("vocab_size", lt_text_config, vocab, VOCAB_MAX),
     INT("max_position_embeddings", lt_text_config, max_position, 0, 1e9),
     REAL("rms_norm_eps", lt_text_config, eps, 1e-6, 1),
@@ -81,6 +82,23 @@ static const lt_json_rule text_rules[] = {{"hidden_act", "silu"},
 static const lt_json_rule vision_rules[] = {{"hidden_act", "gelu_pytorch_tanh"}};
 static const lt_json_rule text_rope_rules[] = {{"rope_type", "default"}};
 static const lt_json_rule vision_rope_rules[] = {{"rope_type", "axial"}};
+
+const lt_qwen_form lt_qwen3_vl_form = {.section = {24, 20, 20},
+                                       .head_dim = 128,
+                                       .rotary_share = 1.0,
+                                       .deepstack = true,
+                                       .image_token = 151655,
+                                       .video_token = 151656,
+                                       .vision_start = 151652,
+                                       .vision_end = 151653};
+const lt_qwen_form lt_qwen3_5_form = {.section = {11, 11, 10},
+                                      .head_dim = 256,
+                                      .rotary_share = 0.25,
+                                      .image_token = 248056,
+                                      .video_token = 248057,
+                                      .vision_start = 248053,
+                                      .vision_end = 248054};
+const lt_qwen_form lt_qwen3_form = {.one_axis = true, .head_dim = 128, .rotary_share = 1.0};
 
 // A record of the rotary settings; an absent one is empty, so that every look-up in it finds
 // nothing.
@@ -134,7 +152,8 @@ static lt_status read_theta(const rope_places *p, double *out)
 }
 
 // Three axes, each with its part of the frequencies.
-static lt_status read_sections(const lt_json_scope *record, lt_text_config *c)
+static lt_status read_sections(const lt_json_scope *record, const lt_qwen_form *form,
+                               lt_text_config *c)
 {
     static const lt_json_field interleaved = {"mrope_interleaved", NULL, LT_FIELD_BOOL,
                                               AT(lt_text_config, mrope_interleaved), .fallback = 1};
@@ -142,25 +161,46 @@ static lt_status read_sections(const lt_json_scope *record, lt_text_config *c)
     if (!c->mrope_interleaved) {
         return LT_FAIL(
             LT_ERR_UNSUPPORTED,
-            "%s: %smrope_interleaved is false, but Qwen3-VL's rotary sections are interleaved",
-            record->where, record->path);
+            "%s: %smrope_interleaved is false, but the rotary sections of %s are interleaved",
+            record->where, record->path, form->deepstack ? "Qwen3-VL" : "Qwen3.5");
     }
-    static const int32_t published[3] = {24, 20, 20};
-    memcpy(c->mrope_section, published, sizeof published);
+    memcpy(c->mrope_section, form->section, sizeof form->section);
     int32_t n = 3;
     LT_TRY(lt_json_ints(record, "mrope_section", 0, LT_MAX_HEAD_DIM, c->mrope_section, 3, &n));
     const int64_t sum = (int64_t)c->mrope_section[0] + c->mrope_section[1] + c->mrope_section[2];
-    if (n != 3 || 2 * sum != c->head_dim) {
+    if (n != 3 || 2 * sum != c->rotary) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: %smrope_section has %d entries and the sum %lld; it must have 3, of "
-                       "sum head_dim / 2 = %lld",
+                       "sum %s / 2 = %lld",
                        record->where, record->path, (int)n, (long long)sum,
-                       (long long)(c->head_dim / 2));
+                       c->rotary == c->head_dim ? "head_dim" : "head_dim x partial_rotary_factor",
+                       (long long)(c->rotary / 2));
     }
     return LT_OK;
 }
 
-static lt_status read_text_rope(const lt_json_scope *text, bool one_axis, lt_text_config *c)
+// How much of a head is turned: partial_rotary_factor stands in either record or beside them.
+static lt_status read_rotary(const rope_places *p, const lt_qwen_form *form, lt_text_config *c)
+{
+    static const lt_json_field share = {
+        "partial_rotary_factor", NULL, LT_FIELD_REAL, 0, .min = 0, .max = 1};
+    double factor = 0;
+    for (size_t i = 0; i < COUNT(p->at) && factor <= 0; i++)
+        LT_TRY(lt_json_read(&p->at[i], &share, 1, &factor));
+    if (factor <= 0)
+        factor = form->rotary_share;
+    c->rotary = (int64_t)((double)c->head_dim * factor);
+    if (c->rotary < 2 || c->rotary % 2 != 0) {
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: %shead_dim is %lld, of which rotary turns %lld numbers; it must be an "
+                       "even number of them, since halves are paired",
+                       p->at[1].where, p->at[1].path, (long long)c->head_dim, (long long)c->rotary);
+    }
+    return LT_OK;
+}
+
+static lt_status read_text_rope(const lt_json_scope *text, const lt_qwen_form *form,
+                                lt_text_config *c)
 {
     rope_places places;
     double theta = 0;
@@ -168,8 +208,9 @@ static lt_status read_text_rope(const lt_json_scope *text, bool one_axis, lt_tex
     LT_TRY(read_theta(&places, &theta));
     LT_TRY(lt_json_hold(rope_rest(&places), text_rope_rules, COUNT(text_rope_rules)));
     c->rope_theta = theta;
-    c->mrope_section[0] = (int32_t)(c->head_dim / 2);
-    return one_axis ? LT_OK : read_sections(rope_rest(&places), c);
+    LT_TRY(read_rotary(&places, form, c));
+    c->mrope_section[0] = (int32_t)(c->rotary / 2);
+    return form->one_axis ? LT_OK : read_sections(rope_rest(&places), form, c);
 }
 
 static lt_status read_moe(const lt_json_scope *text, lt_text_config *c)
@@ -194,30 +235,39 @@ static lt_status read_moe(const lt_json_scope *text, lt_text_config *c)
     return LT_OK;
 }
 
-lt_status lt_qwen_read_text(const lt_json_scope *text, bool one_axis, lt_text_config *c)
+// Dense layers need a width, which a file without any may leave out.
+static lt_status check_dense(const lt_json_scope *text, const lt_text_config *c)
+{
+    for (int64_t i = 0; i < c->layers && c->intermediate == 0; i++) {
+        if (!lt_moe_is_sparse(c, i))
+            return LT_FAIL(LT_ERR_CONFIG, "%s: %sintermediate_size is missing", text->where,
+                           text->path);
+    }
+    return LT_OK;
+}
+
+lt_status lt_qwen_read_text(const lt_json_scope *text, const lt_qwen_form *form, lt_text_config *c)
 {
     LT_TRY(lt_json_read(text, text_fields, COUNT(text_fields), c));
     LT_TRY(lt_json_hold(text, text_rules, COUNT(text_rules)));
     if (c->kv_heads == 0)
         c->kv_heads = c->heads;
+    if (c->head_dim == 0)
+        c->head_dim = form->head_dim;
     if (c->heads % c->kv_heads != 0) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: %snum_attention_heads is %lld; it must be a multiple of "
                        "num_key_value_heads, %lld",
                        text->where, text->path, (long long)c->heads, (long long)c->kv_heads);
     }
-    if (c->head_dim % 2 != 0) {
-        return LT_FAIL(LT_ERR_CONFIG,
-                       "%s: %shead_dim is %lld; it must be even, since rotary pairs its halves",
-                       text->where, text->path, (long long)c->head_dim);
-    }
     if (c->heads * c->head_dim > WIDTH_MAX) {
         return LT_FAIL(LT_ERR_CONFIG,
                        "%s: %snum_attention_heads x head_dim is %lld; it must be at most %d",
                        text->where, text->path, (long long)(c->heads * c->head_dim), WIDTH_MAX);
     }
-    LT_TRY(read_text_rope(text, one_axis, c));
-    return read_moe(text, c);
+    LT_TRY(read_text_rope(text, form, c));
+    LT_TRY(read_moe(text, c));
+    return check_dense(text, c);
 }
 
 static lt_status check_deepstack(const lt_json_scope *vision, const lt_vision_config *c)
@@ -239,7 +289,8 @@ static lt_status check_deepstack(const lt_json_scope *vision, const lt_vision_co
     return LT_OK;
 }
 
-static lt_status read_vision(const lt_json_scope *vision, lt_vision_config *c)
+static lt_status read_vision(const lt_json_scope *vision, const lt_qwen_form *form,
+                             lt_vision_config *c)
 {
     static const lt_json_field theta = {
         "rope_theta",      NULL,     LT_FIELD_REAL, AT(lt_vision_config, rope_theta),
@@ -274,9 +325,15 @@ static lt_status read_vision(const lt_json_scope *vision, lt_vision_config *c)
     LT_TRY(lt_json_hold(&rope, vision_rope_rules, COUNT(vision_rope_rules)));
     static const int32_t published[3] = {8, 16, 24};
     memcpy(c->deepstack, published, sizeof published);
-    c->n_deepstack = 3;
+    c->n_deepstack = form->deepstack ? 3 : 0;
     LT_TRY(lt_json_ints(vision, "deepstack_visual_indexes", 0, LAYERS_MAX - 1, c->deepstack,
                         LT_MAX_DEEPSTACK, &c->n_deepstack));
+    if (c->n_deepstack > 0 && !form->deepstack) {
+        return LT_FAIL(LT_ERR_UNSUPPORTED,
+                       "%s: vision_config.deepstack_visual_indexes has %d entries, but Qwen3.5 has "
+                       "no deepstack",
+                       vision->where, (int)c->n_deepstack);
+    }
     return check_deepstack(vision, c);
 }
 
@@ -344,7 +401,7 @@ lt_status lt_qwen_read_eos(const lt_json_scope *text, lt_model_config *out)
 }
 
 static lt_status read_tokens(const lt_json_scope *root, const lt_json_scope *text,
-                             lt_model_config *out)
+                             const lt_qwen_form *form, lt_model_config *out)
 {
     const int64_t vocab = out->text.vocab, any = (int64_t)INT32_MAX + 1;
     const struct {
@@ -353,10 +410,10 @@ static lt_status read_tokens(const lt_json_scope *root, const lt_json_scope *tex
         int32_t fallback, *to;
         int64_t below;
     } rows[] = {
-        {root, "image_token_id", 151655, &out->image_token, vocab},
-        {root, "video_token_id", 151656, &out->video_token, vocab},
-        {root, "vision_start_token_id", 151652, &out->vision_start, vocab},
-        {root, "vision_end_token_id", 151653, &out->vision_end, vocab},
+        {root, "image_token_id", form->image_token, &out->image_token, vocab},
+        {root, "video_token_id", form->video_token, &out->video_token, vocab},
+        {root, "vision_start_token_id", form->vision_start, &out->vision_start, vocab},
+        {root, "vision_end_token_id", form->vision_end, &out->vision_end, vocab},
         {text, "bos_token_id", LT_NO_TOKEN, &out->bos, any},
         {text, "pad_token_id", LT_NO_TOKEN, &out->pad, any},
     };
@@ -380,7 +437,8 @@ void lt_qwen_read_dtype(const lt_json_scope *text, lt_model_config *out)
     snprintf(out->dtype, sizeof out->dtype, "%s", json_is_string(v) ? json_string_value(v) : "");
 }
 
-lt_status lt_qwen_read_config(const lt_json_scope *root, lt_model_config *out)
+lt_status lt_qwen_read_config(const lt_json_scope *root, const lt_qwen_form *form,
+                              lt_model_config *out)
 {
     static const lt_json_rule root_rules[] = {{"quantization_config", NULL}};
     lt_json_scope text = {
@@ -389,8 +447,8 @@ lt_status lt_qwen_read_config(const lt_json_scope *root, lt_model_config *out)
     LT_TRY(lt_json_object(root, "text_config", &text.object));
     LT_TRY(lt_json_object(root, "vision_config", &vision.object));
     LT_TRY(lt_json_hold(root, root_rules, COUNT(root_rules)));
-    LT_TRY(lt_qwen_read_text(&text, false, &out->text));
-    LT_TRY(read_vision(&vision, &out->vision));
+    LT_TRY(lt_qwen_read_text(&text, form, &out->text));
+    LT_TRY(read_vision(&vision, form, &out->vision));
     if (out->vision.out_hidden != out->text.hidden) {
         return LT_FAIL(
             LT_ERR_CONFIG,
@@ -398,7 +456,7 @@ lt_status lt_qwen_read_config(const lt_json_scope *root, lt_model_config *out)
             root->where, (long long)out->vision.out_hidden, (long long)out->text.hidden);
     }
     LT_TRY(lt_qwen_read_tied(root, &text, "text_config.tie_word_embeddings", out));
-    LT_TRY(read_tokens(root, &text, out));
+    LT_TRY(read_tokens(root, &text, form, out));
     lt_qwen_read_dtype(&text, out);
     return LT_OK;
 }

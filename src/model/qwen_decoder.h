@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Qwen3 decoder with dense and sparse layers and its head, and the Qwen3-VL models around it.
+// The Qwen decoders with their kinds of layers and their head, and the models with a Qwen tower.
 // Internal to src/model.
 #ifndef LT_MODEL_QWEN_DECODER_H
 #define LT_MODEL_QWEN_DECODER_H
@@ -15,7 +15,7 @@ typedef struct lt_decoder_names {
     const char *head, *old_head; /* "lm_head", "language_model.lm_head" */
 } lt_decoder_names;
 
-enum { LT_DECODER_LAYER_KINDS = 8 };
+enum { LT_DECODER_LAYER_KINDS = 16 };
 
 /** A decoder under construction: kinds of layers are made when they are first met. */
 typedef struct lt_decoder {
@@ -23,6 +23,7 @@ typedef struct lt_decoder {
     const lt_text_config *c;
     const lt_decoder_names *names;
     const lt_block_kind *rope, *embed, *norm, *loss, *logits, *layer[LT_DECODER_LAYER_KINDS];
+    lt_edge table, last; /* the rotary table, and what the last norm gives: set by its blocks */
 } lt_decoder;
 
 /** names must outlive the construction. */
@@ -35,13 +36,18 @@ void lt_decoder_params(lt_decoder *d);
  */
 void lt_decoder_blocks(lt_decoder *d, const lt_tower *tower);
 
+/**
+ * A layer with attention, and with experts where the model has them; it reads no table of theirs.
+ */
+const lt_block_kind *lt_decoder_full_layer(lt_decoder *d);
+
 /** The kind's parameters below `prefix`, each also known below old_prefix (NULL: not). */
 void lt_assemble_known_as(lt_assembly *a, const char *prefix, const char *old_prefix,
                           const lt_block_kind *kind, double std);
 
 /**
- * All of a Qwen3-VL model: a lt_family's `build`. Which layers have routed experts follows from the
- * config; without experts none has.
+ * All of a Qwen3-VL or Qwen3.5 model: a lt_family's `build`. Which layers have routed experts, or
+ * linear attention, follows from the config.
  *
  * source   spec/models.md 3.1, 3.2, 5.3 to 5.6
  */

@@ -279,7 +279,7 @@ const lt_op_def lt_op_gated_delta = {
     .backward = {[LT_REF] = backward_ref, [LT_CPU] = lt_gated_delta_bwd_cpu},
     .backward_reads = LT_IN(0) | LT_IN(1) | LT_IN(2) | LT_IN(3),
     .flops = flops,
-    .flags = LT_OP_MUST_SAVE,
+    .flags = LT_OP_MUST_SAVE | LT_OP_RECURRENCE,
 };
 
 lt_val lt_gated_delta(lt_builder *b, lt_val qkv, lt_val g, lt_val beta, lt_gated_delta_attr attr)

@@ -57,6 +57,7 @@ static const lt_op_def *const rows[] = {
     &lt_op_scatter_rows,
     &lt_op_scatter_add_rows,
     &lt_op_gather_rows,
+    &lt_op_shift_rows,
     &lt_op_pos_embed_add,
     &lt_op_tile_embed,
     &lt_op_tile_patches,
@@ -119,6 +120,7 @@ lt_status lt_ops_print(lt_buf *out)
     } flags[] = {{LT_OP_CHEAP, "cheap"},
                  {LT_OP_VIEW, "view"},
                  {LT_OP_MUST_SAVE, "must-save"},
+                 {LT_OP_RECURRENCE, "recurrence"},
                  {LT_OP_IN_PLACE, "in-place"},
                  {LT_OP_YIELDS_IN_BACKWARD, "yields-in-backward"},
                  {LT_OP_ALWAYS_SAVE, "always-save"}};

@@ -91,6 +91,8 @@ static const lt_op_case cases[] = {
     {.def = &lt_op_embedding, .in = {LIST("5", 3, 0, 3, 3, 1), PARAM("4x3")}},
     {.def = &lt_op_scatter_rows, .in = {VALUE("5x3"), VALUE("2x3"), LIST("2", 1, 4)}},
     {.def = &lt_op_scatter_add_rows, .in = {VALUE("5x3"), VALUE("2x3"), LIST("2", 0, 1)}},
+    {.def = &lt_op_shift_rows, .in = {VALUE("5x3")}, ATTR(lt_shift_rows_attr, .by = 1)},
+    {.def = &lt_op_shift_rows, .in = {VALUE("5x3")}, ATTR(lt_shift_rows_attr, .by = -2)},
     {.def = &lt_op_gather_rows, .in = {VALUE("5x3"), LIST("3", 0, 2, 4)}},
     {.def = &lt_op_pos_embed_add,
      .in = {VALUE("2x3"), PARAM("5x3"), LIST("2x4", 0, 4, 1, 4, 2, 2, 2, 0), F32("2x4")}},

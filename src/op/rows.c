@@ -184,3 +184,54 @@ lt_val lt_gather_rows(lt_builder *b, lt_val x, lt_val rows)
 {
     return lt_op_apply(b, &lt_op_gather_rows, (const lt_val[]){x, rows}, 2, NULL, 0, NULL);
 }
+
+static lt_status infer_shift(const lt_op_args *a)
+{
+    LT_TRY(lt_need_rank(a, 0, "x", 2));
+    *a->out[0] = lt_tensor_like(a->in[0]);
+    return LT_OK;
+}
+
+static int64_t shift_of(const lt_op_args *a)
+{
+    return ((const lt_shift_rows_attr *)a->attr)->by;
+}
+
+static lt_status shift_ref(const lt_op_args *a)
+{
+    const int64_t rows = a->in[0]->dim[0], width = a->in[0]->dim[1];
+    for (int64_t k = 0; k < rows * width; k++) {
+        const int64_t from = k / width + shift_of(a);
+        lt_store(a->out[0], k,
+                 from >= 0 && from < rows ? lt_load(a->in[0], k + shift_of(a) * width) : 0.0);
+    }
+    return LT_OK;
+}
+
+static lt_status shift_backward_ref(const lt_op_args *a)
+{
+    const int64_t rows = a->din[0] ? a->din[0]->dim[0] : 0,
+                  width = a->din[0] ? a->din[0]->dim[1] : 0;
+    for (int64_t k = 0; k < rows * width; k++) {
+        const int64_t to = k / width - shift_of(a);
+        lt_put_grad(a, 0, k, to >= 0 && to < rows ? lt_dout(a, 0, k - shift_of(a) * width) : 0.0);
+    }
+    return LT_OK;
+}
+
+const lt_op_def lt_op_shift_rows = {
+    .name = "shift_rows",
+    .n_in = 1,
+    .n_out = 1,
+    .dtypes = LT_FLOATS,
+    .infer = infer_shift,
+    .forward = {[LT_REF] = shift_ref, [LT_CPU] = lt_shift_rows_fwd_cpu},
+    .backward = {[LT_REF] = shift_backward_ref, [LT_CPU] = lt_shift_rows_bwd_cpu},
+    .flags = LT_OP_CHEAP,
+};
+
+lt_val lt_shift_rows(lt_builder *b, lt_val x, int32_t by)
+{
+    const lt_shift_rows_attr attr = {.by = by};
+    return lt_op_apply(b, &lt_op_shift_rows, &x, 1, &attr, sizeof attr, NULL);
+}

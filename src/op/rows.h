@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows by number: replaced (image features), added to (deepstack), picked (targets).
+// Rows by number: replaced (image features), added to (deepstack), picked (targets); rows moved.
 #ifndef LT_OP_ROWS_H
 #define LT_OP_ROWS_H
 
 #include "op/op.h"
 
-/* In all three `rows` is strictly ascending, so that every row of x is touched at most once. No
+/* `rows` is strictly ascending, so that every row of x is touched at most once. No
    rows at all is fine. */
 
 /**
@@ -40,4 +40,19 @@ lt_val lt_scatter_add_rows(lt_builder *b, lt_val x, lt_val f, lt_val rows);
  */
 extern const lt_op_def lt_op_gather_rows;
 lt_val lt_gather_rows(lt_builder *b, lt_val x, lt_val rows);
+
+typedef struct lt_shift_rows_attr {
+    int32_t by;
+} lt_shift_rows_attr;
+
+/**
+ * y[t] = x[t + by], zeros where there is no such row
+ *
+ * source   models.md 6.3: the token after the next one
+ * in       x float[T, H]
+ * out      y like x
+ * grads    dx: dy the other way
+ */
+extern const lt_op_def lt_op_shift_rows;
+lt_val lt_shift_rows(lt_builder *b, lt_val x, int32_t by);
 #endif

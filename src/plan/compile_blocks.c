@@ -14,7 +14,10 @@ bool lt_program_uses(const lt_program *p, int32_t block)
     case LT_BLOCK_BODY:
         return true;
     case LT_BLOCK_LOSS:
-        return p->opts.mode != LT_MODE_LOGITS;
+        return p->opts.mode == LT_MODE_TRAIN ||
+               (p->opts.mode == LT_MODE_LOSS && block != p->opts.model->next_block);
+    case LT_BLOCK_SIDE:
+        return p->opts.mode == LT_MODE_TRAIN;
     case LT_BLOCK_LOGITS:
         break;
     }
@@ -90,6 +93,7 @@ static lt_status compile_one(lt_program *p, const block_key *key, lt_compiled **
         .policy = key->policy,
         .backend = o->backend,
         .keep_attention = o->keep_attention,
+        .keep_scans = o->keep_scans,
         .train = o->mode == LT_MODE_TRAIN,
         .out_has_grad = key->out_has_grad,
         .helpers = {.add = lt_add, .copy = copy_value},

@@ -103,6 +103,8 @@ static lt_status copy_out(lt_maker *k, int32_t block, int32_t output, int64_t *p
 lt_status lt_make_result(lt_maker *k, int32_t block)
 {
     lt_result_places *r = &k->p->results;
+    if (block == k->m->next_block)
+        return copy_out(k, block, 0, &r->next);
     if (block != k->m->balance_block)
         return copy_out(k, block, 0, &r->first);
     const lt_moe_config *moe = &k->m->config.text.moe;

@@ -84,7 +84,7 @@ static lt_status micro(lt_maker *k)
         if (!lt_program_uses(k->p, b) || (train && role == LT_BLOCK_LOSS))
             continue;
         LT_TRY(forward(k, b));
-        if (role != LT_BLOCK_BODY)
+        if (role == LT_BLOCK_LOSS || role == LT_BLOCK_LOGITS)
             LT_TRY(lt_make_result(k, b));
     }
     if (!train)
@@ -296,7 +296,7 @@ lt_status lt_program_create(const lt_program_opts *opts, lt_program **out)
     lt_program *p = memory;
     p->opts = *opts;
     p->opts.policy = NULL;
-    p->results.balance = -1;
+    p->results.balance = p->results.next = -1;
     p->update_early = opts->mode == LT_MODE_TRAIN && opts->state->mode == LT_STATE_WITHOUT_GRADS;
     p->host_update = opts->mode == LT_MODE_TRAIN && opts->state->home == LT_HOME_HOST;
     p->pooled = p->update_early || p->host_update || (opts->mode == LT_MODE_TRAIN && opts->reduced);

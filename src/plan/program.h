@@ -117,6 +117,7 @@ typedef enum lt_program_mode {
 typedef struct lt_result_places {
     int64_t bytes;   /* a multiple of 8 */
     int64_t first;   /* the loss, or logits */
+    int64_t next;    /* the loss of the token after next; -1: none */
     int64_t balance; /* the balance loss, its value and its table (model/moe.h); -1: none */
     int64_t value, table;
     int64_t layers, experts; /* of the table [layers, 2, experts] */
@@ -131,7 +132,7 @@ typedef struct lt_program_opts {
     lt_backend backend; /* whose kernels will run */
     lt_extents capacity;
     const lt_policy *policy; /* [n_blocks] */
-    bool keep_attention;
+    bool keep_attention, keep_scans;
     /* [n_blocks]; NULL: none. Blocks whose first input (with LT_FULL what they save besides, too)
        waits for the backward in host memory; the last of them is left out */
     const bool *offload;

@@ -154,6 +154,14 @@ static lt_status create_model(lt_engine *e)
     LT_TRY(lt_model_config_load(e->source, &cut, &config));
     if (e->cfg && e->cfg->features.enable_chunk_loss)
         config.text.loss_rows = lt_config_loss_rows(e->cfg);
+    config.text.mtp = e->cfg && e->cfg->model.mtp_num_layers > 0;
+    if (config.text.mtp && config.text.gdn.key_heads == 0) {
+        return LT_FAIL(LT_ERR_CONFIG,
+                       "%s: model.mtp_num_layers is %lld, but models of type %s have no prediction "
+                       "module: set it to 0",
+                       lt_config_where(e->cfg, "model.mtp_num_layers").s,
+                       (long long)e->cfg->model.mtp_num_layers, config.model_type);
+    }
     config.text.deterministic =
         e->cfg && (e->cfg->training.use_deter_comp || e->cfg->training.enable_full_determinism);
     config.vision.deterministic = config.text.deterministic;
@@ -334,6 +342,7 @@ lt_exec_opts lt_engine_exec_opts(const lt_engine *e, const lt_engine_opts *opts)
         return o;
     const lt_cfg_training *t = &e->cfg->training;
     o.keep_attention = e->cfg->model.skip_flash_attn_recompute;
+    o.keep_scans = e->cfg->model.skip_gdn_recompute;
     o.forward_prefetch = lt_int(e->cfg->parallel.fsdp_plan.num_to_forward_prefetch);
     o.backward_prefetch = lt_int(e->cfg->parallel.fsdp_plan.num_to_backward_prefetch);
     o.reshard_after_forward = e->cfg->parallel.fsdp_plan.reshard_after_forward;

@@ -41,6 +41,49 @@ void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t 
     }
 }
 
+// Whether target t is there for the row before, in the same sample.
+static bool is_next(const lt_batch *b, int64_t t)
+{
+    return b->target_rows[t] > b->segments[b->target_sample[t]];
+}
+
+// How many targets of the sample from target t on are.
+static int64_t next_of_sample(const lt_batch *b, int64_t t)
+{
+    const int32_t sample = b->target_sample[t];
+    int64_t n = 0;
+    for (int64_t k = t; k < b->n_targets && b->target_sample[k] == sample; k++)
+        n += is_next(b, k);
+    return n;
+}
+
+void lt_next_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n,
+                     const lt_loss_counts *counts, int64_t i, double scale, float *kappa)
+{
+    const lt_batch *b = batches[i];
+    int64_t all = 0, of_sample = 0;
+    for (int64_t t = 0; t < b->n_targets; t++)
+        all += is_next(b, t);
+    for (int64_t t = 0; t < b->n_targets; t++) {
+        if (t == 0 || b->target_sample[t] != b->target_sample[t - 1])
+            of_sample = next_of_sample(b, t);
+        double k = 0.0;
+        switch (type) {
+        case LT_LOSS_RAW:
+        case LT_LOSS_DEFAULT:
+            k = inverse((double)all * (double)n);
+            break;
+        case LT_LOSS_PER_SAMPLE:
+            k = inverse((double)b->n_samples * (double)of_sample * (double)n);
+            break;
+        case LT_LOSS_PER_TOKEN:
+            k = inverse((double)counts->targets);
+            break;
+        }
+        kappa[t] = is_next(b, t) ? (float)(scale * k) : 0.0F;
+    }
+}
+
 float lt_balance_weight(double asked, const lt_moe_config *moe, int64_t n)
 {
     const double of_file = moe->router_logits ? moe->aux_coef : 0.0;
@@ -87,6 +130,7 @@ lt_batch_view lt_feed_view(const lt_batch *b, float *kappa)
         [LT_BATCH_TARGET_ROWS] = b->target_rows,
         [LT_BATCH_TARGETS] = b->targets,
         [LT_BATCH_KAPPA] = kappa,
+        [LT_BATCH_NEXT_KAPPA] = kappa,
         [LT_BATCH_BALANCE] = no_weight(),
     };
     for (int i = 0; i < LT_N_BATCH_VALUES; i++)
@@ -101,5 +145,7 @@ lt_batch_view lt_feed_rows(const lt_batch *b, int32_t *rows, int64_t n, void *ze
     v.value[LT_BATCH_TARGET_ROWS] = with_data(LT_BATCH_TARGET_ROWS, &v.extents, b, rows);
     v.value[LT_BATCH_TARGETS] = with_data(LT_BATCH_TARGETS, &v.extents, b, zeros);
     v.value[LT_BATCH_KAPPA] = with_data(LT_BATCH_KAPPA, &v.extents, b, (int32_t *)zeros + n);
+    v.value[LT_BATCH_NEXT_KAPPA] =
+        with_data(LT_BATCH_NEXT_KAPPA, &v.extents, b, (int32_t *)zeros + n);
     return v;
 }

@@ -37,6 +37,16 @@ void lt_loss_weights(lt_loss_type type, const lt_batch *const *batches, int64_t 
                      const lt_loss_counts *counts, int64_t i, float *kappa);
 
 /**
+ * The same for the token after next, times `scale`: the weight of each target of batches[i] as that
+ * of the row before it, 0 where that row is another sample's. What is divided by are those that
+ * count, and with per_token_loss the targets of the step.
+ * source   spec/models.md 6.3; spec/parallelism-memory.md 2.4
+ * out      kappa f32 [batches[i]->n_targets]
+ */
+void lt_next_weights(lt_loss_type type, const lt_batch *const *batches, int64_t n,
+                     const lt_loss_counts *counts, int64_t i, double scale, float *kappa);
+
+/**
  * The weight of the balance loss in each of n micro-batches: `asked`
  * (features.loss_cfg.router_aux_loss_coef), or without it what config.json says where its
  * output_router_logits is on; over n. source: spec/models.md 5.6
@@ -45,7 +55,8 @@ float lt_balance_weight(double asked, const lt_moe_config *moe, int64_t n);
 
 /**
  * The executor's view of a micro-batch. Keeps pointers into both. The balance loss has the weight 0
- * in it: who trains experts puts its own into value[LT_BATCH_BALANCE].data.
+ * in it: who trains experts puts its own into value[LT_BATCH_BALANCE].data, and who trains a
+ * prediction module its weights into value[LT_BATCH_NEXT_KAPPA].data.
  */
 lt_batch_view lt_feed_view(const lt_batch *batch, float *kappa);
 /**

@@ -68,6 +68,33 @@ static void per_token_counts_labels_of_the_whole_step(void **state)
     assert_weights(LT_LOSS_PER_TOKEN, each, each);
 }
 
+// Samples begin at rows 0 and 4. Targets stand at rows 0, 2 and 3 of the first, 4 and 5 of the
+// other: as the token after next of the row before, those at 0 and 4 have no row in their sample.
+static void the_token_after_next_counts_those_that_have_a_row_before(void **state)
+{
+    (void)state;
+    int32_t rows[] = {0, 2, 3, 4, 5}, sample[] = {0, 0, 0, 1, 1}, segments[] = {0, 4, 7};
+    int64_t of_sample[] = {3, 2};
+    const lt_batch b = {.n_samples = 2,
+                        .n_targets = 5,
+                        .target_rows = rows,
+                        .target_sample = sample,
+                        .segments = segments,
+                        .sample_targets = of_sample};
+    const lt_batch *at[] = {&b, &b};
+    const lt_loss_counts counts = {.targets = 10, .labels = 12};
+    static const double want[][5] = {[LT_LOSS_RAW] = {0, 1.0 / 6, 1.0 / 6, 0, 1.0 / 6},
+                                     [LT_LOSS_DEFAULT] = {0, 1.0 / 6, 1.0 / 6, 0, 1.0 / 6},
+                                     [LT_LOSS_PER_SAMPLE] = {0, 1.0 / 8, 1.0 / 8, 0, 1.0 / 4},
+                                     [LT_LOSS_PER_TOKEN] = {0, 0.1, 0.1, 0, 0.1}};
+    for (int type = LT_LOSS_RAW; type <= LT_LOSS_PER_TOKEN; type++) {
+        float kappa[5];
+        lt_next_weights((lt_loss_type)type, at, 2, &counts, 0, 0.5, kappa);
+        for (int k = 0; k < 5; k++)
+            assert_near((double)kappa[k], 0.5 * want[type][k], 1e-7);
+    }
+}
+
 // BR-43: nothing to divide by.
 static void a_micro_batch_without_targets_weighs_nothing(void **state)
 {
@@ -89,4 +116,5 @@ static void a_micro_batch_without_targets_weighs_nothing(void **state)
 LT_TEST_MAIN(LT_TEST(raw_and_default_are_means_of_means),
              LT_TEST(per_sample_gives_each_sample_its_share),
              LT_TEST(per_token_counts_labels_of_the_whole_step),
-             LT_TEST(a_micro_batch_without_targets_weighs_nothing))
+             LT_TEST(a_micro_batch_without_targets_weighs_nothing),
+             LT_TEST(the_token_after_next_counts_those_that_have_a_row_before))

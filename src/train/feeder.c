@@ -13,6 +13,7 @@ lt_feeder lt_feeder_of(const lt_config *cfg, const lt_model *model, const lt_ran
                        .model = model,
                        .log = log,
                        .loss = lt_config_loss(cfg),
+                       .next_scale = cfg->model.mtp_loss_scaling_factor,
                        .balance = lt_balance_weight(cfg->features.loss_cfg.router_aux_loss_coef,
                                                     &model->config.text.moe, n * lt_streams(ranks)),
                        .n = n};
@@ -45,7 +46,7 @@ static lt_status want_kappa(lt_feeder *f, int64_t i, int64_t n)
         return LT_OK;
     void *memory = f->kappa[i];
     const lt_status st =
-        lt_mem_resize(&memory, (size_t)lt_max_i64(n, 1) * sizeof(float), "loss weights");
+        lt_mem_resize(&memory, (size_t)lt_max_i64(n, 1) * 2 * sizeof(float), "loss weights");
     f->kappa[i] = memory;
     f->room[i] = n;
     return st;
@@ -63,6 +64,7 @@ static lt_status acquire(lt_feeder *f)
         LT_TRY(want_kappa(f, i, f->batch[i]->n_targets));
         f->view[i] = lt_feed_view(f->batch[i], f->kappa[i]);
         f->view[i].value[LT_BATCH_BALANCE].data = &f->balance;
+        f->view[i].value[LT_BATCH_NEXT_KAPPA].data = f->kappa[i] + f->batch[i]->n_targets;
     }
     return LT_OK;
 }
@@ -109,8 +111,12 @@ lt_status lt_feeder_fetch(lt_feeder *f, int64_t number)
                 "(template, mask_history, cutoff_len?)",
                 (long long)number);
     }
-    for (int64_t i = 0; i < f->n; i++)
-        lt_loss_weights(f->loss, f->batch, f->n * lt_streams(f->ranks), &counts, i, f->kappa[i]);
+    for (int64_t i = 0; i < f->n; i++) {
+        const int64_t n = f->n * lt_streams(f->ranks);
+        lt_loss_weights(f->loss, f->batch, n, &counts, i, f->kappa[i]);
+        lt_next_weights(f->loss, f->batch, n, &counts, i, f->next_scale,
+                        f->kappa[i] + f->batch[i]->n_targets);
+    }
     return LT_OK;
 }
 

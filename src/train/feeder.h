@@ -19,8 +19,9 @@ typedef struct lt_feeder {
     int64_t n;              /* micro-batches of a step on this rank */
     const lt_batch **batch; /* [n] held until lt_feeder_release */
     lt_batch_view *view;    /* [n] what the executor takes */
-    float **kappa;          /* [n] */
-    int64_t *room;          /* [n] of kappa */
+    double next_scale;      /* weight of the token after next (mtp_loss_scaling_factor) */
+    float **kappa;          /* [n] weights of a batch's targets, then those of its next tokens */
+    int64_t *room;          /* [n] targets that kappa has room for */
     lt_team_counts counts;  /* of the present step, on all ranks */
     int64_t own_tokens;     /* of this rank */
     bool warned_silent;

@@ -145,6 +145,7 @@ static lt_status put_event(lt_metrics *m, const lt_step_metrics *s)
         {"train/loss", s->loss},
         {"train/grad_norm", s->grad_norm},
         {"train/lr", s->lr},
+        {"train/mtp_loss", s->predicts_next ? s->mtp_loss : (double)NAN},
         {"train/aux_loss", s->use.layers > 0 ? s->aux_loss : (double)NAN},
         {"speed/step_s", s->step_s},
         {"speed/data_wait_s", s->wait_s},
@@ -181,6 +182,8 @@ lt_status lt_metrics_step(lt_metrics *m, const lt_step_metrics *s)
         put(m->file, "comm_s", s->comm_s);
         (void)fprintf(m->file, ", \"most_memory_bytes\": %lld", (long long)s->most_bytes);
     }
+    if (s->predicts_next)
+        put(m->file, "mtp_loss", s->mtp_loss);
     if (s->use.layers > 0)
         put_experts(m->file, s);
     const lt_curve_point p = {(double)s->iteration, s->loss};

@@ -21,6 +21,8 @@ typedef struct lt_step_metrics {
     double comm_s;        /* gathers and sums that nothing hides, on the first rank */
     int64_t most_bytes;   /* memory_bytes of the rank that has most */
     int64_t own_tokens;   /* of the first rank: those that `use` counts */
+    bool predicts_next;   /* the token after next has a loss, too */
+    double mtp_loss;      /* that, before its weight */
     double aux_loss;      /* the balance loss, before its weight */
     lt_expert_use use;    /* 0 layers without experts: then neither is written */
 } lt_step_metrics;

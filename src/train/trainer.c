@@ -292,6 +292,8 @@ static lt_status log_step(trainer *t, const lt_step_metrics *s)
                                .lr = s->lr,
                                .global_batch = t->global_batch,
                                .loss = s->loss,
+                               .mtp_losses = &s->mtp_loss,
+                               .n_mtp = s->predicts_next,
                                .aux_loss = t->feeder.balance > 0.0F ? s->aux_loss : 0.0,
                                .grad_norm = s->grad_norm};
     lt_buf text = {0};
@@ -404,6 +406,9 @@ static lt_status end_step(trainer *t)
     s.loss = r.loss;
     s.grad_norm = r.grad_norm;
     s.aux_loss = r.balance;
+    s.predicts_next = t->engine->model->next_block >= 0;
+    if (s.predicts_next && t->feeder.next_scale > 0.0) // as it is before its weight
+        s.mtp_loss = r.next_loss / t->feeder.next_scale;
     s.use = r.use;
     s.step_s = now - fmax(p->begin_s, t->ended_s);
     t->ended_s = now;

@@ -28,6 +28,7 @@ lt_status lt_trial_program(const lt_engine *e, const lt_state_layout *state, lt_
                                .capacity = *capacity,
                                .policy = e->policy,
                                .keep_attention = x.keep_attention,
+                               .keep_scans = x.keep_scans,
                                .offload = x.offload,
                                .batch_apart = e->device->queues,
                                .forward_prefetch = x.forward_prefetch,

@@ -108,12 +108,34 @@ static void note_orientation(const lt_engine *e, const lt_param *p, const lt_hf_
     }
 }
 
+// A checkpoint that has lost its prediction module: the module begins anew.
+static lt_status draw(lt_engine *e, const lt_param *p, float *values)
+{
+    const piece drawn = {
+        .values = values, .param = p, .seed = e->cfg ? (uint64_t)e->cfg->training.seed : 0};
+    return lt_exec_has(e->exec, p->id, LT_STATE_VALUE) ? fill(e, LT_STATE_VALUE, drawn) : LT_OK;
+}
+
+static bool lacks_module(const lt_engine *e)
+{
+    if (e->model->next_block < 0 || lt_hf_find(e->run->weights, "mtp.fc.weight"))
+        return false;
+    LT_NOTE(e->log, "weights", "%s has no prediction module (mtp.*): it begins with random values",
+            lt_hf_dir(e->run->weights));
+    return true;
+}
+
 static lt_status load_all(lt_engine *e, lt_arena *arena, float *values)
 {
     bool noted = false;
+    const bool drawn = lacks_module(e);
     for (int32_t i = 0; i < e->model->n_params; i++) {
         lt_hf_weight w;
         const piece p = {.values = values, .param = &e->model->params[i], .weight = &w};
+        if (drawn && lt_text_starts(p.param->name, "mtp.")) {
+            LT_TRY(draw(e, p.param, values));
+            continue;
+        }
         LT_TRY(find_weight(e, arena, p.param, &w));
         if (!noted)
             note_orientation(e, p.param, &w);

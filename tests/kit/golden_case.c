@@ -70,7 +70,9 @@ lt_status golden_open(const char *dir, const golden_opts *opts, golden_model *g)
     (void)snprintf(g->dir, sizeof g->dir, "%s", dir);
     lt_model_config config;
     LT_TRY(lt_model_config_load(dir, NULL, &config));
+    config.text.gdn.chunk = opts->chunk;
     LT_TRY(lt_hf_open(dir, NULL, &g->weights));
+    config.text.mtp = lt_hf_find(g->weights, "mtp.fc.weight") != NULL;
     const char *old_head = lt_model_old_head_name(&config);
     const bool no_head = !lt_hf_find(g->weights, lt_model_head_name(&config)) &&
                          !(old_head && lt_hf_find(g->weights, old_head));
@@ -257,10 +259,20 @@ static lt_status check_positions(reader *r)
 // 1 / targets of all ranks; 0 where the row is another rank's.
 static lt_status weigh(const golden_model *g, golden_case *c)
 {
-    double targets = c->idle ? 0.0 : (double)c->batch->n_targets;
-    LT_TRY(lt_all_reduce_f64(g->ranks ? g->ranks->world : NULL, &targets, 1));
-    for (int64_t i = 0; i < c->batch->n_targets; i++)
-        c->kappa[i] = c->idle ? 0.0F : (float)(1.0 / targets);
+    const lt_batch *b = c->batch;
+    const lt_loss_counts none = {0};
+    lt_next_weights(LT_LOSS_RAW, (const lt_batch *const[]){b}, 1, &none, 0, 1.0, c->next_kappa);
+    double targets[] = {0.0, 0.0};
+    for (int64_t i = 0; i < b->n_targets && !c->idle; i++) {
+        targets[0] += 1.0;
+        targets[1] += c->next_kappa[i] > 0.0F;
+    }
+    LT_TRY(lt_all_reduce_f64(g->ranks ? g->ranks->world : NULL, targets, 2));
+    for (int64_t i = 0; i < b->n_targets; i++) {
+        const bool next = c->next_kappa[i] > 0.0F && !c->idle;
+        c->kappa[i] = c->idle ? 0.0F : (float)(1.0 / targets[0]);
+        c->next_kappa[i] = next ? (float)(GOLDEN_NEXT_SCALE / targets[1]) : 0.0F;
+    }
     return LT_OK;
 }
 
@@ -292,8 +304,9 @@ static lt_status collate(reader *r, lt_sample *samples)
     LT_TRY(lt_batch_collate(c->batch, samples, n, &o));
     LT_TRY(check_positions(r));
     void *memory = NULL;
-    LT_TRY(lt_arena_take(c->arena, (size_t)c->batch->n_targets * sizeof(float), &memory));
+    LT_TRY(lt_arena_take(c->arena, (size_t)c->batch->n_targets * 2 * sizeof(float), &memory));
     c->kappa = memory;
+    c->next_kappa = c->kappa + c->batch->n_targets;
     return weigh(r->g, c);
 }
 

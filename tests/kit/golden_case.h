@@ -18,10 +18,14 @@ typedef struct golden_model {
     const lt_ranks *ranks;
 } golden_model;
 
+/** Weight of the token after next in the files (make_mtp_golden.py). */
+#define GOLDEN_NEXT_SCALE 0.1
+
 typedef struct golden_opts {
     lt_device *device;
     lt_dtype compute;
     lt_policy policy;
+    int chunk; /* of linear attention; 0: as usual */
     bool poison;
     uint64_t order_seed;
     lt_adamw_attr adamw;
@@ -48,6 +52,7 @@ typedef struct golden_case {
     bool idle;            /* its row is another rank's */
     bool positions_equal; /* lathe's positions are the file's */
     float *kappa;         /* raw loss: 1 / targets of all ranks */
+    float *next_kappa;    /* GOLDEN_NEXT_SCALE / those that count as the token after next */
     float balance;        /* router_aux_loss_coef where the file has an aux_loss, else 0 */
 } golden_case;
 

@@ -351,3 +351,28 @@ const char *lt_place(void *state, const lt_place_opts *opts)
     lt_test_write(lt_test_path(state, dir, LT_PLACE_CONFIG), yaml, strlen(yaml));
     return dir;
 }
+
+const char *lt_hybrid_place(void *state, bool experts)
+{
+    const lt_place_opts opts = {.random = true, .layers = 4, .untied = true};
+    const char *dir = lt_place(state, &opts);
+    const char *model = lt_test_path(state, dir, LT_PLACE_MODEL);
+    lt_place_edit(state, model, "config.json", "\"qwen3_vl\"",
+                  experts ? "\"qwen3_5_moe\"" : "\"qwen3_5\"");
+    lt_place_edit(state, model, "config.json", "\"hidden_size\": 32,",
+                  "\"hidden_size\": 32, \"full_attention_interval\": 3, "
+                  "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, "
+                  "\"linear_key_head_dim\": 8, \"linear_value_head_dim\": 6, "
+                  "\"mtp_num_hidden_layers\": 1, \"partial_rotary_factor\": 0.5, "
+                  "\"num_experts\": 0,");
+    if (experts) {
+        lt_place_edit(state, model, "config.json", "\"num_experts\": 0",
+                      "\"num_experts\": 4, \"num_experts_per_tok\": 2, "
+                      "\"moe_intermediate_size\": 12, \"shared_expert_intermediate_size\": 20");
+    }
+    lt_place_edit(state, model, "config.json", "[4, 2, 2]", "[2, 1, 1]");
+    lt_place_edit(state, model, "config.json", "\"deepstack_visual_indexes\": [0]",
+                  "\"deepstack_visual_indexes\": []");
+    lt_place_edit(state, dir, LT_PLACE_CONFIG, "model_id: qwen3_vl", "model_id: qwen3_5");
+    return dir;
+}

@@ -31,6 +31,12 @@ enum { LT_PLACE_RECORDS = 11, LT_PLACE_PICTURE_COUNT = 4, LT_PLACE_VOCAB = 320 }
  */
 const char *lt_place(void *state, const lt_place_opts *opts);
 
+/**
+ * A place for Qwen3.5, dense or with experts: linear attention in two layers of three, 4 layers, a
+ * head of its own; no weights, so a run needs lathe.init=random.
+ */
+const char *lt_hybrid_place(void *state, bool experts);
+
 /** Write DIR/NAME; fmt as for printf. */
 void lt_place_write(void *state, const char *dir, const char *name, const char *fmt, ...)
     LT_PRINTF(4, 5);

@@ -5,6 +5,7 @@
 #include "op/gated_norm.h"
 #include "op/gdn_gates.h"
 #include "op/qk_norm_rope.h"
+#include "op/rows.h"
 #include "op/split.h"
 #include "tests/kit/cpu_kit.h"
 #include <math.h>
@@ -96,6 +97,9 @@ static void gates_agree_with_their_references(void **state)
         const lt_tensor each[] = {x, y};
         lt_test_cpu_agrees(*state, &(lt_cpu_check){.def = &lt_op_sigmoid_gate, .in = each});
         lt_test_cpu_agrees(*state, &(lt_cpu_check){.def = &lt_op_join, .in = each});
+        const lt_shift_rows_attr down = {.by = -1};
+        lt_test_cpu_agrees(*state,
+                           &(lt_cpu_check){.def = &lt_op_shift_rows, .attr = &down, .in = each});
         const lt_split_heads_attr one = {.heads = 1};
         lt_test_cpu_agrees(*state,
                            &(lt_cpu_check){.def = &lt_op_split_heads, .attr = &one, .in = each});

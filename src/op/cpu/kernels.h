@@ -57,6 +57,8 @@ lt_status lt_split_fwd_cpu(const lt_op_args *a); /* split_thirds and split_heads
 lt_status lt_split_bwd_cpu(const lt_op_args *a);
 lt_status lt_join_fwd_cpu(const lt_op_args *a);
 lt_status lt_join_bwd_cpu(const lt_op_args *a);
+lt_status lt_shift_rows_fwd_cpu(const lt_op_args *a);
+lt_status lt_shift_rows_bwd_cpu(const lt_op_args *a);
 lt_status lt_conv_silu_fwd_cpu(const lt_op_args *a);
 lt_status lt_conv_silu_bwd_cpu(const lt_op_args *a);
 lt_status lt_gdn_gates_fwd_cpu(const lt_op_args *a);

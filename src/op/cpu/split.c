@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// split_thirds, split_heads and join on the CPU: pieces dealt out to parts, or gathered from them.
+// split_thirds, split_heads and join on the CPU: pieces dealt out to parts, or gathered from them;
+// shift_rows, one piece moved.
 #include "op/split.h"
 #include "op/cpu/kernels.h"
 #include "op/cpu/run.h"
+#include "op/rows.h"
 #include <string.h>
 
 // `whole` is parts' pieces in turn: whole[n * n_parts + i] is part[i][n].
@@ -109,4 +111,56 @@ lt_status lt_join_bwd_cpu(const lt_op_args *a)
               .n_parts = a->def->n_in,
               .piece = a->dout[0]->dim[1] / a->def->n_in};
     return run(a, a->dout[0], to_parts, &d);
+}
+
+/* ---- shift_rows: two stretches, what is moved and what is cleared ---- */
+
+typedef struct shift {
+    const lt_row_kernels *rows;
+    const lt_tensor *from;
+    lt_sink to;
+    int64_t by, n, width;
+} shift;
+
+static lt_status shift_piece(void *ctx, int64_t number, int64_t first, int64_t last)
+{
+    (void)number;
+    const shift *s = ctx;
+    for (int64_t t = first; t < last; t++) {
+        const lt_sink y = lt_sink_at(s->to, t * s->width);
+        if (t + s->by >= 0 && t + s->by < s->n) {
+            s->rows->convert(y, lt_at(s->from, (t + s->by) * s->width), s->from->dtype == LT_BF16,
+                             s->width);
+        } else if (!y.add) {
+            memset(y.data, 0, (size_t)s->width * (y.bf16 ? sizeof(uint16_t) : sizeof(float)));
+        }
+    }
+    return LT_OK;
+}
+
+static lt_status shift_rows(const lt_op_args *a, const lt_tensor *from, lt_sink to, int64_t by)
+{
+    shift s = {.rows = lt_cpu_rows(a),
+               .from = from,
+               .to = to,
+               .by = by,
+               .n = from->dim[0],
+               .width = from->dim[1]};
+    return lt_cpu_pieces(a, s.n, lt_cpu_rows_step(s.width), shift_piece, &s);
+}
+
+lt_status lt_shift_rows_fwd_cpu(const lt_op_args *a)
+{
+    if (!lt_cpu_takes(a, LT_OUT(0)))
+        return lt_cpu_reference(a, LT_FORWARD);
+    return shift_rows(a, a->in[0], written(a->out[0]), ((const lt_shift_rows_attr *)a->attr)->by);
+}
+
+lt_status lt_shift_rows_bwd_cpu(const lt_op_args *a)
+{
+    if (!lt_cpu_takes(a, 0))
+        return lt_cpu_reference(a, LT_BACKWARD);
+    if (!a->din[0] || !a->dout[0])
+        return lt_cpu_zero(a, 0);
+    return shift_rows(a, a->dout[0], lt_cpu_sink(a, 0), -((const lt_shift_rows_attr *)a->attr)->by);
 }

@@ -159,9 +159,10 @@ static const lt_record vision_parallel = {"vision_parallel", ROWS(vision_paralle
 #define AT(field) offsetof(lt_cfg_model, field)
 static const lt_field model_fields[] = {
     {"model_id", LT_FIELD_TEXT, AT(model_id), .flags = LT_FIELD_NULL,
-     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3_vl qwen3_vl_moe internvl3_5",
-                .known = "qwen3_5 qwen3_5_moe", .feature = "model family",
-                .instead = "use a qwen3_vl, qwen3_vl_moe or internvl3_5 model"},
+     .refuse = {LT_WHEN_NOT_IN, .allowed = "qwen3_vl qwen3_vl_moe qwen3_5 qwen3_5_moe internvl3_5",
+                .known = "", .feature = "model family",
+                .instead =
+                    "use a qwen3_vl, qwen3_vl_moe, qwen3_5, qwen3_5_moe or internvl3_5 model"},
      .help = "the model family"},
     {"model_name_or_path", LT_FIELD_TEXT, AT(model_name_or_path), .flags = LT_FIELD_NULL,
      .help = "a Hugging Face folder: config.json, tokenizer, and the weights when training.load is "
@@ -174,9 +175,9 @@ static const lt_field model_fields[] = {
     {"freeze", LT_FIELD_TEXTS, AT(freeze), .flags = LT_FIELD_PATTERNS,
      .help = "modules whose parameters are not trained"},
     {"mtp_num_layers", LT_FIELD_INT, AT(mtp_num_layers), "0", .range = &lt_range_at_least_0,
-     .refuse = {LT_WHEN_ABOVE, .limit = 0, .feature = "multi-token prediction",
-                .instead = "set it to 0"},
-     .help = "layers that predict one more token"},
+     .refuse = {LT_WHEN_ABOVE, .limit = 1, .feature = "predicting more than one further token",
+                .instead = "set it to 1 or 0"},
+     .help = "layers that predict one more token (Qwen3.5: 0 or 1)"},
     {"mtp_loss_scaling_factor", LT_FIELD_FLOAT, AT(mtp_loss_scaling_factor), "0.1",
      .range = &lt_range_at_least_0, .help = "weight of their loss"},
     {"gdn_implementation", LT_FIELD_TEXT, AT(gdn_implementation), "eager",
@@ -186,7 +187,7 @@ static const lt_field model_fields[] = {
      .flags = LT_FIELD_NULL | LT_FIELD_LOWER, .support = LT_SUPPORT_HINT,
      .help = "a choice of kernels"},
     {"skip_gdn_recompute", LT_FIELD_BOOL, AT(skip_gdn_recompute), "false",
-     .support = LT_SUPPORT_HINT, .help = "keep the results of linear attention across recompute"},
+     .help = "keep the results of linear attention across recompute"},
     {"skip_flash_attn_recompute", LT_FIELD_BOOL, AT(skip_flash_attn_recompute), "false",
      .help = "keep the results of attention across recompute"},
     {"use_grouped_expert_matmul", LT_FIELD_BOOL, AT(use_grouped_expert_matmul), "false",
