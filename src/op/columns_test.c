@@ -151,7 +151,12 @@ static const lt_op_case cases[] = {
 // Their kernels work on what they are given, in place: tested by themselves.
 static bool works_on_state(const lt_op_def *def)
 {
-    return strcmp(def->name, "adamw") == 0 || strcmp(def->name, "clip") == 0;
+    static const char *const names[] = {"adamw", "clip", "muon_momentum", "orthogonalize",
+                                        "muon_apply"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(def->name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 static bool has_kernel(const lt_op_def *def)
