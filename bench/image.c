@@ -129,7 +129,7 @@ static lt_status bench_crew(const job *like, size_t bytes, double seconds, int n
 static lt_status bench(const char *path, double seconds, int n_threads)
 {
     job j = {.path = path,
-             .budget = {262144, 1024, LT_IMAGE_BICUBIC},
+             .budget = {262144, 1024, LT_IMAGE_BICUBIC, false},
              .processor = lt_image_processor_default(),
              .dtype = LT_F32};
     lt_grid grid;

@@ -133,7 +133,7 @@ static void check_file(const char *dir, const char *name, const limits *l, count
 static limits limits_of(const char *dir)
 {
     char path[4096];
-    limits l = {.budget = {262144, 1024, LT_IMAGE_BICUBIC},
+    limits l = {.budget = {262144, 1024, LT_IMAGE_BICUBIC, false},
                 .processor = lt_image_processor_default()};
     (void)snprintf(path, sizeof path, "%s/images.json", dir);
     json_t *root = json_load_file(path, 0, NULL);
